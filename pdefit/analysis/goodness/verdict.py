@@ -247,7 +247,7 @@ def _remedy(fit: Quality) -> str:
     if named := [n.remedy for n in fit.noise if n.kind in ("frame", "stiff", "offset")]:
         return named[0]
     if fit.chi2_per_value > _LARGE and fit.large:
-        return "start from other guesses first (starts=auto), then question the equation where the residuals of the report are large"
+        return "try other starts first (starts=auto), then question the equation where the residuals of the report are large"
     return (
         "see in the report where residuals are large; free what is held, or add a source or another term, and compare"
     )

@@ -15,7 +15,7 @@ from pdefit.cli.run.build import build_single, settings_of_each
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.from_data import from_data
 from pdefit.cli.run.from_twin import from_twin
-from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out
+from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out, is_known
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
 from pdefit.inverse.controls.bind import at_guesses
 from pdefit.inverse.controls.declare import declared_leaves
@@ -102,9 +102,10 @@ def _truth(truth: Problem | None, paths: tuple[str, ...], functional: Functional
     """theta (p,) at true values; NaN where they are unknown."""
     parts = []
     for control in functional.controls.items:
-        known = truth is not None and any(control.path == p or control.path.startswith(f"{p}.") for p in paths)
-        unknown = np.full(control.size, np.nan)
-        parts.append(np.asarray(control.to_theta(jnp.asarray(control.where(truth)))) if known else unknown)
+        if truth is None or not is_known(control.path, paths):
+            parts.append(np.full(control.size, np.nan))
+        else:
+            parts.append(np.asarray(control.to_theta(jnp.asarray(control.where(truth)))))
     return np.concatenate(parts)
 
 

@@ -62,8 +62,8 @@ class MemberRun:
         self.theta = np.asarray(members.theta0)
         self.loss, self.first_loss = np.full(count, np.inf), np.full(count, np.nan)
         self.converged, self.evaluations = np.zeros(count, bool), np.zeros(count, int)
-        # of this stage: evaluations of each member, and whether it has finished
-        self.used, self.ended = np.zeros(count, int), np.zeros(count, bool)
+        # of this stage: evaluations of each member, whether it has finished, and whether it began anew
+        self.used, self.ended, self.anew = np.zeros(count, int), np.zeros(count, bool), np.zeros(count, bool)
         self.slots = np.zeros(0, int)
         self.carry: Carry | None = None
 
@@ -90,7 +90,7 @@ class MemberRun:
             [self.theta[:, :size], np.asarray(self.own.theta0)[:, self.theta.shape[1] : size]], 1
         )
         # a member that blew up in windows may be fine without
-        self.used[:], self.ended[:] = 0, False
+        self.used[:], self.ended[:], self.anew[:] = 0, False, False
         self._fill(self._size(self.own.count))
 
     @property
@@ -123,7 +123,7 @@ class MemberRun:
     def _fill(self, size: int) -> None:
         """Make a batch of the members that have not finished, and keep the states of those that are under way."""
         before, carry = self.slots, self.carry
-        going = [s for s in before if s >= 0 and not self.ended[s]]
+        going = [s for s in before if s >= 0 and not self.ended[s] and self.used[s]]
         waiting = [e for e in range(self.own.count) if not self.ended[e] and e not in {*going}]
         self.slots = np.array([*going, *waiting, *[-1] * size][:size])
         fresh = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
@@ -145,9 +145,10 @@ class MemberRun:
             assert self.carry is not None
             taken, self.carry = _batch.advanced(self._here(), self._optimizer, self.carry, limit, self._batch)
             self._account(active, here, taken, most)
+            again = self._begin_anew(here[active])
             left = int((~self.ended).sum())
             under_way = int((active & ~self.ended[here]).sum())
-            if left and (under_way < left or self._size(left) * _SHRINK <= self.slots.size):
+            if left and (under_way < left or again or self._size(left) * _SHRINK <= self.slots.size):
                 self._fill(min(self._size(left), self.slots.size))
             if self.callback is not None:
                 done = int(self.ended.sum())
@@ -168,11 +169,20 @@ class MemberRun:
         self.converged[rows] = converged & finite
         self.ended[rows] = np.asarray(carry.done)[active] | (self.used[rows] >= most)
 
+    def _begin_anew(self, rows: np.ndarray) -> bool:
+        """Let members that blew up where the stage before ended begin this one from their start, and return whether any do."""
+        start = np.asarray(self.members.theta0)
+        blown = rows[~np.isfinite(self.loss[rows]) & self.ended[rows] & ~self.anew[rows]]
+        blown = blown[np.any(self.theta[blown] != start[blown], axis=1)]
+        self.theta[blown], self.anew[blown] = start[blown], True
+        self.ended[blown], self.used[blown] = False, 0
+        return bool(blown.size)
+
     # --- saving and going on -------------------------------------------------------------------------------------------
 
     def state(self) -> RunState:
         """The state of all fits, from which they can be resumed."""
-        names = ("theta", "loss", "converged", "evaluations", "used", "ended", "slots")
+        names = ("theta", "loss", "converged", "evaluations", "used", "ended", "anew", "slots")
         arrays = {name: np.array(getattr(self, name)) for name in names}
         numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.evaluations.sum())}
         return RunState(numbers, arrays | pack("carry", self.carry))
@@ -184,7 +194,7 @@ class MemberRun:
         if not 0 <= self.stage < len(self.stages) or arrays["theta"].shape[:1] != (count,):
             raise PdefitError("The saved state does not fit these members; start a new run")
         self._use(int(saved.numbers["windows"]))
-        for name in ("theta", "loss", "converged", "evaluations", "used", "ended", "slots"):
+        for name in ("theta", "loss", "converged", "evaluations", "used", "ended", "anew", "slots"):
             setattr(self, name, np.array(arrays[name]))
         like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
         self.carry = unpack("carry", like, arrays)

@@ -95,12 +95,13 @@ class MemberFits:
         if self.matrix is not None:
             known, unknown = _inverse_diagonal(self.matrix)
             quantile = special.stdtrit(degrees, (1 + level) / 2)
-            error = np.sqrt(known * variance[:, None])
+            error = np.sqrt(known * np.where(np.isfinite(variance), variance, 0.0)[:, None])
             half = error * quantile[:, None]
             if sigma_stated:
                 error = np.maximum(error, np.sqrt(known))
                 half = np.maximum(half, special.ndtri((1 + level) / 2) * np.sqrt(known))
             error[unknown] = half[unknown] = np.inf
+            error[self.blown_up] = half[self.blown_up] = np.nan
         shift = jax.vmap(lambda x, by: moved(self.members.controls, x, by))
         theta = jnp.asarray(self.theta)
         return MemberIntervals(

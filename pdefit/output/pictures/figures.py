@@ -10,6 +10,7 @@ from pdefit.data.readers.fields import Film, open_film
 from pdefit.output.pictures._estimates import draw_convergence, draw_parameters, draw_posterior
 from pdefit.output.pictures._lines import draw_spacetime
 from pdefit.output.pictures._maps import draw_map, draw_misfit
+from pdefit.output.pictures._members import draw_histograms, draw_members, draw_starts
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
 from pdefit.output.pictures._quantities import bodies, quantities
@@ -69,10 +70,14 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
         "residuals.csv": (draw_residuals, unit),
         "forecast.csv": (draw_forecast, unit, error_unit, baseline),
         "posterior.h5": (draw_posterior, summary.posterior or {}),
+        "members.h5": (draw_histograms,),
+        "starts.csv": (draw_starts,),
     }
     for file, (draw, *arguments) in others.items():
         if files.has(file):
             attempt(Path(file).stem, draw, run / file, *arguments)
+    if files.has("members.h5"):
+        attempt("records", draw_members, run / "members.h5")
     films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
     if films:
         drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, _turns(summary.recordings)))

@@ -122,6 +122,8 @@ class RunFiles:
         wanted = ["fields.h5", "summary.json"]
         if self.directory.parent.name == _RECORDINGS:
             wanted += ["residuals.csv"]
+        elif self.has("members.csv"):
+            wanted = ["summary.json", "members.h5"]
         elif recordings_in(self.directory):
             wanted = ["summary.json", "history.h5", "parameters.csv", "recordings.csv"]
         elif self.verb == "fit":

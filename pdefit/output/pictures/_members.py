@@ -1,0 +1,117 @@
+"""Figures of many fits: histograms of their numbers, records of typical and of the worst members, and many starts."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import xarray
+
+from pdefit.output.pictures.style import BAD, GOOD, OBSERVED, PALE, figure, panel_grid
+from pdefit.output.store.members import read_members
+
+# panels of numbers and of members at most, and how many of these are the worst
+_MOST_NUMBERS, _MOST_MEMBERS, _WORST = 12, 12, 5
+# numbers over more decades than this have a logarithmic axis
+_DECADES = 1.0
+# estimates beyond these quantiles lie outside the axis of a histogram
+_TAILS = 0.01, 0.99
+
+
+def draw_histograms(path: Path, file: Path) -> None:
+    """Histograms of the numbers over all members, with the median width of their intervals."""
+    found = read_members(file)
+    names = [str(n) for n in found.data_vars if f"{n}_low" in found][:_MOST_NUMBERS]
+    across = min(len(names), 4) or 1
+    down = -(-len(names) // across)
+    with panel_grid(path, (1.9 * across + 0.4, 1.8 * down + 0.3), (down, across)) as (fig, grid):
+        for axes, name in zip(grid.flat, names, strict=False):
+            values, low, high = (found[n].values for n in (name, f"{name}_low", f"{name}_high"))
+            good = np.isfinite(values)
+            if not good.any():
+                continue
+            begin, end = np.quantile(values[good], _TAILS)
+            wide = begin > 0 and np.log10(end / begin) > _DECADES
+            bins = np.geomspace(begin, end, 25) if wide and end > begin else np.linspace(begin, end + 1e-300, 25)
+            axes.hist(np.clip(values[good], begin, end), bins=bins, color=PALE, ec=GOOD, lw=0.6)
+            if f"{name}_true" in found:
+                true = found[f"{name}_true"].values
+                axes.hist(np.clip(true[good], begin, end), bins=bins, histtype="step", color="k", lw=0.9)
+            middle = float(np.median(values[good]))
+            spans = [float(np.nanmedian(x[good] - values[good])) for x in (low, high)]
+            if np.all(np.isfinite(spans)):
+                height = 1.04 * axes.get_ylim()[1]
+                axes.plot(
+                    [middle + spans[0], middle + spans[1]], [height] * 2, color=BAD, lw=2.5, solid_capstyle="butt"
+                )
+            axes.set(xscale="log" if wide else "linear", xlabel=_with_unit(name, found[name]))
+        fig.supylabel("members", fontsize=9)
+
+
+def draw_members(path: Path, file: Path) -> None:
+    """Records of some members beside their fits: the worst first, then typical ones."""
+    found = read_members(file)
+    variables = [str(n).removesuffix("_predicted") for n in found.data_vars if str(n).endswith("_predicted")][:3]
+    order = np.argsort(-np.where(np.isfinite(found.chi2_per_value.values), found.chi2_per_value.values, np.inf))
+    worst = order[:_WORST]
+    rest = order[_WORST:][:: max(1, (order.size - _WORST) // (_MOST_MEMBERS - _WORST))]
+    shown = [*worst, *rest][:_MOST_MEMBERS]
+    down = -(-len(shown) // 4)
+    with panel_grid(path, (7.4, 1.55 * down + 0.5), (down, min(4, len(shown))), sharex=True) as (fig, grid):
+        ts = found.time.values
+        for axes, e in zip(grid.flat, shown, strict=False):
+            for color, name in zip((GOOD, BAD, "#009E73"), variables, strict=False):
+                observed, predicted = (_series(found[f"{name}_{kind}"], e) for kind in ("observed", "predicted"))
+                axes.plot(ts, observed, ".", ms=2, color=OBSERVED)
+                axes.plot(ts, predicted, color=color, lw=1.0, label=name)
+            text = f"{found.member.values[e]}: chi2 per value {found.chi2_per_value.values[e]:.3g}"
+            axes.set_title(text, fontsize=7, color=BAD if e in worst else "k")
+            axes.tick_params(labelsize=6)
+        grid.flat[0].legend(fontsize=6, loc="upper right")
+        unit = str(found.time.attrs.get("unit", ""))
+        fig.supxlabel(f"time ({unit})" if unit not in ("", "1") else "time", fontsize=9)
+
+
+def draw_starts(path: Path, file: Path) -> None:
+    """J of all starts from the best to the worst, and where the numbers of each optimum lie."""
+    with open(file, newline="", encoding="utf-8") as table:
+        rows = [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(table)]
+    ended = sorted((r for r in rows if r["loss"] is not None), key=lambda r: r["loss"] or 0.0)
+    known = {"start", "loss", "optimum", "converged", "dropped", "evaluations"}
+    names = [n for n in rows[0] if n not in known and not n.endswith(" start")][:6]
+    with figure(path, 7.0, 2.8) as fig:
+        left, right = fig.subplots(1, 2, width_ratios=(2, 3))
+        for place, row in enumerate(ended):
+            best = row["optimum"] == 1
+            left.plot(place + 1, row["loss"], "o", ms=4.5, color=GOOD if best else PALE, mec=GOOD, mew=0.8)
+        losses = [r["loss"] or 0.0 for r in ended]
+        wide = losses and min(losses) > 0 and max(losses) > 10 * min(losses)
+        left.set(yscale="log" if wide else "linear", xlabel="start, the best first", ylabel="J where it ended")
+        for column, name in enumerate(names):
+            middle = ended[0][name] or 1.0
+            for row in ended[::-1]:
+                best, x = row["optimum"] == 1, row[name]
+                if x is not None:
+                    right.plot(column, x / middle, "o", ms=4.5, color=GOOD if best else PALE, mec=GOOD, mew=0.8)
+        right.set_xticks(range(len(names)), names)
+        right.set(ylabel="estimate over that of the best")
+        spread = [(r[n] or 0.0) / (ended[0][n] or 1.0) for r in ended for n in names]
+        if spread and min(spread) > 0 and max(spread) > 10 * min(spread):
+            right.set_yscale("log")
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def _series(record: xarray.DataArray, e: int) -> np.ndarray:
+    """One member's record against time, the mean over space where it has any."""
+    one = record.isel(member=int(e))
+    return one.mean([d for d in one.dims if d != "time"]).values if one.ndim > 1 else one.values
+
+
+def _with_unit(name: str, values: xarray.DataArray) -> str:
+    unit = str(values.attrs.get("units", ""))
+    return name if unit in ("", "1") else f"{name} ({unit})"
