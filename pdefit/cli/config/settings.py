@@ -37,6 +37,7 @@ from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
+from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.members.starts import Starts
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
@@ -224,6 +225,7 @@ class Settings:
     dt: TimeStep | None
     lyapunov: bool
     posterior: Annotated[PosteriorSettings | None, Read(_posterior, PosteriorSettings)]
+    uncertainty: Bootstrap | None
     smooth_tangents: bool
     times: Times
     data: DataSettings | None

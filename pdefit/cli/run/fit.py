@@ -15,6 +15,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import compile_ahead
 from pdefit.analysis.goodness.verdict import distrust
 from pdefit.cli.config.settings import Job
+from pdefit.cli.run.bootstrap import bootstrap_summary, check_bootstrap
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.certify import Certificates
 from pdefit.cli.run.discretisation import FINER, Discretisation, discretisation, steps_of
@@ -66,6 +67,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     exp = build_experiment(settings)
     check_lyapunov(settings.lyapunov, exp)
     check_posterior(settings.posterior, exp)
+    check_bootstrap(job, exp.functional)
     with checkpoints_in(job.directory, exp.driver):
         _fit(exp, job, saved, watch)
 
@@ -133,6 +135,8 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     watch.lap("intervals")
     uncertain = posterior_summary(exp, found, job)
     watch.lap("posterior")
+    repeated = bootstrap_summary(found, found_intervals, job)
+    watch.lap("bootstrap")
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     ahead = write_recordings(exp, found, job)
@@ -144,6 +148,7 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         **sections,
         discretisation=moved.as_dict(),
         posterior=uncertain,
+        bootstrap=repeated,
         starts=starts_summary(explored),
         verdict=verdict.word,
         verdict_reason=verdict.reason,

@@ -44,7 +44,7 @@ def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
     try:
         # runs that began before there were these keys lack them
         cfg = OmegaConf.merge(
-            {"intervals": "auto", "cores": None, "members": None, "starts": None},
+            {"intervals": "auto", "cores": None, "members": None, "starts": None, "uncertainty": None},
             cfg,
             OmegaConf.from_dotlist(overrides),
         )

@@ -110,10 +110,9 @@ class MembersProgress(_BarOrLines):
 
     def __call__(self, p: MemberProgress, what: str) -> None:
         title = f"{what}, stage {p.stage + 1}/{p.stages}, {p.evaluations} evaluations"
-        new = p.stage != self._stage or (p.finished == 0 and self._task is None)
+        new = p.stage != self._stage
         if self._bar:
-            if new:
-                self._task = self._bar.add_task(title, total=p.members)
+            self._task = self._bar.add_task(title, total=p.members) if new else self._task
             self._bar.update(self._task, completed=p.finished, description=title)
         else:
             self._print(f"{p.finished}/{p.members} {title}", at_once=new)

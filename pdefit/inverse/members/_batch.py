@@ -14,15 +14,18 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
 
 
-@eqx.filter_jit
 def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"]) -> Carry:
     """The state of the optimizer of every member before its first evaluation."""
+    # bounds pass through the transforms of their controls, which is not traced
+    return _begun(members, optimizer, theta, members.controls.box())
 
+
+@eqx.filter_jit
+def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"], ends: tuple) -> Carry:
     def one(functional: Any, start: Array) -> Carry:
         values = sum((jnp.sum(functional.fitted(n)) for n in functional.observed), start=jnp.zeros((), int))
         values = (values + functional.continuity_values).astype(jnp.float64)
-        lower, upper = functional.controls.box()
-        box = Box(lower, upper, jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
+        box = Box(*ends, jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
         far = jnp.asarray(jnp.inf, jnp.float64)
         return Carry(optimizer.init(start, box), far, start, jnp.asarray(False))
 

@@ -61,16 +61,14 @@ class Members(eqx.Module):
         _refuse_adaptive(functional)
         return Members(functional, {}, jnp.clip(jnp.asarray(theta0, jnp.float64), *functional.controls.box()))
 
-    def with_own(self, change: Callable[[Functional, PyTree], Functional], arrays: PyTree) -> "Members":
-        """The same members, each changed by its slice of some arrays.
+    def with_data(self, values: dict[str, Float[Array, "E T ..."]]) -> "Members":
+        """The same members with other observed values, each with its own.
 
-        **Arguments:**
-
-        - `change`: from a functional and a slice of the arrays to a functional of the same structure.
-        - `arrays`: a tree of arrays with a leading axis of the members.
+        **Arguments:** `values`: for each variable the values of all members, (E, T, ...). The mask stays, and values that it
+        leaves out do not count.
         """
-        changed = [change(self._as_stored(e), jax.tree.map(lambda x, e=e: x[e], arrays)) for e in range(self.count)]
-        return _members(stacked(changed), self.theta0)
+        own = {f".observations.values['{name}']": jnp.asarray(x) for name, x in values.items()}
+        return Members(self.common, self.own | own, self.theta0)
 
     @property
     def count(self) -> int:
@@ -84,11 +82,8 @@ class Members(eqx.Module):
 
     def member(self, e: int) -> Functional:
         """The functional of one member, whose guess is its start."""
-        one = self._as_stored(e)
+        one = _filled(self.common, {path: x[e] for path, x in self.own.items()})
         return eqx.tree_at(lambda f: f.problem, one, one.controls.filled(one.problem, self.theta0[e]))
-
-    def _as_stored(self, e: int) -> Functional:
-        return _filled(self.common, {path: x[e] for path, x in self.own.items()})
 
     def take(self, index: np.ndarray) -> "Members":
         """Some of the members.

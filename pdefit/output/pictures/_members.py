@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import xarray
 
-from pdefit.output.pictures.style import BAD, GOOD, OBSERVED, PALE, figure, panel_grid
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, OBSERVED, PALE, figure, panel_grid
 from pdefit.output.store.members import read_members
 
 # panels of numbers and of members at most, and how many of these are the worst
@@ -18,7 +18,7 @@ _TAILS = 0.01, 0.99
 
 
 def draw_histograms(path: Path, file: Path) -> None:
-    """Histograms of the numbers over all members, with the median width of their intervals."""
+    """Histograms of the numbers over all members, with their median, and the median half width of their intervals."""
     found = read_members(file)
     names = [str(n) for n in found.data_vars if f"{n}_low" in found][:_MOST_NUMBERS]
     across = min(len(names), 4) or 1
@@ -31,18 +31,20 @@ def draw_histograms(path: Path, file: Path) -> None:
                 continue
             begin, end = np.quantile(values[good], _TAILS)
             wide = begin > 0 and np.log10(end / begin) > _DECADES
-            bins = np.geomspace(begin, end, 25) if wide and end > begin else np.linspace(begin, end + 1e-300, 25)
+            count = int(np.clip(1.5 * np.sqrt(good.sum()), 6, 30)) + 1
+            bins = (
+                np.geomspace(begin, end, count)
+                if wide
+                else np.linspace(begin, max(end, np.nextafter(begin, np.inf)), count)
+            )
             axes.hist(np.clip(values[good], begin, end), bins=bins, color=PALE, ec=GOOD, lw=0.6)
             if f"{name}_true" in found:
                 true = found[f"{name}_true"].values
                 axes.hist(np.clip(true[good], begin, end), bins=bins, histtype="step", color="k", lw=0.9)
-            middle = float(np.median(values[good]))
-            spans = [float(np.nanmedian(x[good] - values[good])) for x in (low, high)]
-            if np.all(np.isfinite(spans)):
-                height = 1.04 * axes.get_ylim()[1]
-                axes.plot(
-                    [middle + spans[0], middle + spans[1]], [height] * 2, color=BAD, lw=2.5, solid_capstyle="butt"
-                )
+            half = np.nanmedian((high - low)[good] / 2) if np.isfinite(high[good]).any() else np.nan
+            axes.set_title(
+                f"{np.median(values[good]):.3g}" + (f", ±{half:.2g} each" if np.isfinite(half) else ""), fontsize=8
+            )
             axes.set(xscale="log" if wide else "linear", xlabel=_with_unit(name, found[name]))
         fig.supylabel("members", fontsize=9)
 
@@ -59,7 +61,7 @@ def draw_members(path: Path, file: Path) -> None:
     with panel_grid(path, (7.4, 1.55 * down + 0.5), (down, min(4, len(shown))), sharex=True) as (fig, grid):
         ts = found.time.values
         for axes, e in zip(grid.flat, shown, strict=False):
-            for color, name in zip((GOOD, BAD, "#009E73"), variables, strict=False):
+            for color, name in zip(COLORS, variables, strict=False):
                 observed, predicted = (_series(found[f"{name}_{kind}"], e) for kind in ("observed", "predicted"))
                 axes.plot(ts, observed, ".", ms=2, color=OBSERVED)
                 axes.plot(ts, predicted, color=color, lw=1.0, label=name)

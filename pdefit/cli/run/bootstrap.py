@@ -1,0 +1,71 @@
+"""Bootstrap of a fit: its intervals beside those of the matrix, in a table of their own."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import Job
+from pdefit.cli.runtime.terminal import MembersProgress, say, warn
+from pdefit.inverse.fit.fit import Fit
+from pdefit.inverse.members.bootstrap import bootstrap
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.uncertainty.intervals import Intervals
+from pdefit.output.store.tables import write_rows
+
+
+def check_bootstrap(job: Job, functional: Any) -> None:
+    """Refuse a bootstrap that cannot be made, before the fit."""
+    if job.settings.uncertainty is None:
+        return
+    if not isinstance(functional, Functional) or functional.steps is not None:
+        raise PdefitError("uncertainty=bootstrap expects one recording and constant steps; set dt, or uncertainty=null")
+
+
+def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[str, Any] | None:
+    """The section `bootstrap` of summary.json; None without one. It writes bootstrap.csv, a row for each number.
+
+    **Arguments:**
+
+    - `found`, `matrix`: the fit, and its intervals by the Gauss-Newton matrix.
+    - `job`: its run.
+    """
+    settings, functional = job.settings, found.functional
+    if settings.uncertainty is None or not isinstance(functional, Functional):
+        return None
+    with MembersProgress(job.console) as bar:
+        try:
+            made = bootstrap(
+                functional,
+                found.theta,
+                settings.uncertainty,
+                seed=settings.seed,
+                devices=jax.devices()[: settings.cores],
+                callback=lambda progress: bar(progress, "bootstrap"),
+            )
+        except PdefitError as error:
+            warn(job.console, str(error), "no bootstrap:")
+            return None
+    known = functional.controls.tabulated.size
+    spread, rows = made.values.std(axis=0, ddof=1), []
+    for i, name in enumerate(made.names[:known]):
+        row = {"control": name, "repetitions": len(made.theta), "standard_deviation": float(spread[i])}
+        row |= {"ci95_low": float(made.low[i]), "ci95_high": float(made.high[i])}
+        if matrix is not None:
+            row |= {"matrix_ci95_low": float(matrix.low[i]), "matrix_ci95_high": float(matrix.high[i])}
+        rows.append(row)
+    write_rows(job.directory / "bootstrap.csv", rows)
+    ends = ", ".join(f"{r['control']} {r['ci95_low']:.4g} to {r['ci95_high']:.4g}" for r in rows[:12])
+    failed = f"; {made.failed} ended in no minimum" if made.failed else ""
+    say(job.console, f"bootstrap ({settings.uncertainty.kind}, {len(made.theta)} repetitions{failed}): {ends}")
+    ratio = None
+    if matrix is not None:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = ((made.high - made.low)[:known] / (matrix.high - matrix.low)[:known]).tolist()
+    return {
+        "kind": settings.uncertainty.kind,
+        "repetitions": len(made.theta),
+        "failed": made.failed,
+        "width_over_matrix": ratio,
+    }

@@ -1,0 +1,153 @@
+"""Bootstrap: the spread of estimates over data made anew, beside the intervals of the Gauss-Newton matrix."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.members.fit_members import AT_ONCE, MemberProgress, fit_members
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.shooting.formulation import Single
+from pdefit.inverse.uncertainty.control_values import moved
+
+# evaluations of a repetition, which begins at the estimate
+_MOST = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Bootstrap:
+    """Repetitions of a fit with data made anew, as a measure of its uncertainty.
+
+    For numbers whose interval the Gauss-Newton matrix strains: bounds, strong curvature, few data. Not for fields, nor for
+    a model that misses structure in a way that no noise has.
+
+    **Arguments:**
+
+    - `count`: the number of repetitions; default 200.
+    - `kind`: `parametric` (the default) adds new noise of the stated sigma to the fit. `blocks` adds its own residuals in
+      blocks of successive frames, drawn at random. This keeps their size, and their correlation within a block.
+    - `block`: the number of frames in a block; by default the cube root of their number, but at least 1.
+
+    Sources: B. Efron, Ann. Statist. 7:1 (1979), doi:10.1214/aos/1176344552; for blocks H. Kuensch, Ann. Statist. 17:1217
+    (1989), doi:10.1214/aos/1176347265.
+    """
+
+    count: int = 200
+    kind: Literal["parametric", "blocks"] = "parametric"
+    block: int | None = None
+
+    def __post_init__(self):
+        if self.count < 2:
+            raise PdefitError(f"bootstrap.count expects 2 or more, but got {self.count}")
+        if self.block is not None and self.block < 1:
+            raise PdefitError(f"bootstrap.block expects a number of frames, 1 or more, but got {self.block}")
+
+    def data(self, functional: Functional, theta: Float[Array, " p"], seed: int) -> dict[str, Float[Array, "E T ..."]]:
+        """Values of every variable for all repetitions.
+
+        **Arguments:**
+
+        - `functional`, `theta`: a fit of one trajectory from the initial state, and its estimate, (p,).
+        - `seed`: of the noise.
+        """
+        if functional.formulation != Single():
+            raise PdefitError("A bootstrap expects one trajectory; set formulation=single, or leave uncertainty out")
+        random, made = np.random.default_rng(seed), dict[str, Array]()
+        # residuals are smaller than the noise, because numbers were fitted to it
+        values = functional.observed_values
+        larger = np.sqrt(values / max(values - theta.size, 1))
+        for name, residuals in weighted(functional, theta).items():
+            r = residuals[0]
+            observed, sigma = (
+                np.asarray(x[name]) for x in (functional.observations.values, functional.observations.sigma)
+            )
+            fitted = observed + r * sigma
+            if self.kind == "parametric":
+                drawn = random.standard_normal((self.count, *r.shape))
+            else:
+                drawn = larger * self._blocks(r, random)
+            made[name] = jnp.asarray(fitted - drawn * sigma, functional.observations.values[name].dtype)
+        return made
+
+    def _blocks(self, r: Float[np.ndarray, "T ..."], random: np.random.Generator) -> Float[np.ndarray, "E T ..."]:
+        """Residuals in blocks of successive frames, which may begin anywhere and go on at the start of the record."""
+        frames = r.shape[0]
+        length = self.block or max(1, round(frames ** (1 / 3)))
+        starts = random.integers(frames, size=(self.count, -(-frames // length)))
+        index = (starts[:, :, None] + np.arange(length)).reshape(self.count, -1)[:, :frames] % frames
+        return (r - r.mean(axis=0))[index]
+
+
+@dataclasses.dataclass(frozen=True)
+class Bootstrapped:
+    """The outcome of a bootstrap.
+
+    **Arguments:**
+
+    - `theta`: the estimates of all repetitions that ended in a minimum, (n, p).
+    - `values`: the same as physical values, (n, p).
+    - `low`, `high`: the ends of the intervals, (p,), in physical units.
+    - `failed`: how many repetitions ended in no minimum.
+    - `names`: of the elements.
+    """
+
+    theta: Float[np.ndarray, "n p"]
+    values: Float[np.ndarray, "n p"]
+    low: Float[np.ndarray, " p"]
+    high: Float[np.ndarray, " p"]
+    failed: int
+    names: tuple[str, ...]
+
+
+def bootstrap(
+    functional: Functional,
+    theta: Float[Array, " p"],
+    repetitions: Bootstrap | None = None,
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+    at_once: int = AT_ONCE,
+    devices: Sequence[Any] = (),
+    callback: Callable[[MemberProgress], None] | None = None,
+    resume: RunState | None = None,
+) -> Bootstrapped:
+    """Intervals from repetitions of a fit, each of which begins at the estimate.
+
+    An interval is that of the pivot: the quantiles of (repetition - estimate) are taken, with the other sign, for those of
+    (estimate - truth), in search space.
+
+    **Arguments:**
+
+    - `functional`, `theta`: the fit and its estimate, (p,).
+    - `repetitions`: how many and of which kind; default `Bootstrap()`.
+    - `level`: the probability that an interval shall have; default 0.95.
+    - `seed`: of the noise.
+    - `at_once`, `devices`, `callback`, `resume`: as of `fit_members`.
+
+    **Errors:** PdefitError where steps are adaptive, or where the record is cut into segments.
+    """
+    chosen = repetitions or Bootstrap()
+    start = jnp.tile(jnp.asarray(theta), (chosen.count, 1))
+    members = Members.from_points(functional, start).with_data(chosen.data(functional, theta, seed))
+    stage = Stage(LevenbergMarquardt(), _MOST)
+    given = {"at_once": at_once, "devices": devices, "callback": callback, "resume": resume}
+    found = fit_members(members, [stage], **given)
+    good = found.theta[found.converged & np.isfinite(found.loss)]
+    if len(good) < 2:
+        raise PdefitError("No repetition of the bootstrap ended in a minimum; the estimate may be none either")
+    estimate = np.asarray(theta)
+    upper, lower = (np.quantile(good - estimate, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))
+    controls = functional.controls
+    low, high = (np.asarray(moved(controls, jnp.asarray(theta), jnp.asarray(-by))) for by in (lower, upper))
+    values = jax.vmap(lambda x: moved(controls, x, jnp.zeros_like(x)))(jnp.asarray(good))
+    return Bootstrapped(good, np.asarray(values), low, high, chosen.count - len(good), tuple(controls.names()))
