@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from pdefit_particles import Gravity
 from pdefit_reaction import FisherKPP
+from small_systems import Decay
 
 import pdefit
 
@@ -82,3 +83,15 @@ def stable(system):
 def observed(operator, y):
     """What an observation operator sees of a state, by one program."""
     return jax.jit(lambda y: operator(0.0, y, None))(y)
+
+
+def decays(count=5, frames=6, sigma=0.01, noise=0.0, controls=None, start=1.0):
+    """Records of decay at different rates, each with its rate and its first value unknown."""
+    random, ts, found = np.random.default_rng(0), np.linspace(0.0, 1.0, frames), []
+    for rate in np.linspace(0.5, 2.0, count):
+        values = np.exp(-rate * ts)[:, None] * Decay.start * (1 + noise * random.standard_normal((frames, 3)))
+        data = pdefit.Observations.build(ts, {"u": values}, sigma)
+        system = Decay(k=jnp.asarray(start))
+        problem = pdefit.Problem(system, system.init(None))
+        found.append(pdefit.Functional(problem, data, controls or {"k": pdefit.transforms.Log()}, dt=0.02))
+    return found

@@ -33,6 +33,7 @@ ROOMS = {
     "pdefit.inverse.fit": f"{_ARRAYS} diffrax scipy",
     "pdefit.inverse.uncertainty": f"{_ARRAYS} scipy",
     "pdefit.inverse.certify": f"{_ARRAYS} diffrax scipy",
+    "pdefit.inverse.members": f"{_ARRAYS} scipy",
     "pdefit.analysis": f"{_ARRAYS} diffrax scipy",
     "pdefit.conformance": f"{_ARRAYS} diffrax",
     "pdefit": "jax",

@@ -21,8 +21,7 @@ from pdefit.cli.run.certify import Certificates
 from pdefit.cli.run.discretisation import FINER, Discretisation, discretisation, steps_of
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.forecast import check_lyapunov
-from pdefit.cli.run.members import run_members
-from pdefit.cli.run.minimise import checkpoints_in, minimise
+from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.parameters import field_errors, parameter_rows, parameter_table
 from pdefit.cli.run.pictures import drawing, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
@@ -31,7 +30,7 @@ from pdefit.cli.run.quality import Judgement, fit_quality, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
-from pdefit.cli.run.starts import from_starts, starts_summary, tried_again, unexplained
+from pdefit.cli.run.starts import minimise_from_starts, starts_summary, with_starts
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.run_directory import recorded
@@ -59,7 +58,10 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     - `job`: the experiment and its run.
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
-    if job.settings.members != {} and job.settings.members != "":
+    if job.settings.members:
+        # here, because it loads xarray
+        from pdefit.cli.run.members import run_members
+
         run_members(job, saved)
         return
     watch, settings = Stopwatch(), job.settings
@@ -104,15 +106,7 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         write_json(directory / "plan.json", planned)
         certificates.start()
         watch.lap("certificates")
-    starts, explored = settings.starts, None
-    if starts is not None and starts.when == "always":
-        exp, explored = from_starts(exp, job)
-        watch.lap("starts")
-    found = minimise(exp, job, saved)
-    watch.lap("fit")
-    if starts is not None and starts.when == "needed" and unexplained(exp, found):
-        found, explored = tried_again(exp, found, job)
-        watch.lap("starts")
+    exp, found, explored = minimise_from_starts(exp, job, saved, watch)
     gradient, forward = _evaluation_times(found)
     for event in found.events:
         log.warning(event)
@@ -124,9 +118,7 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     same_cells = settings.twin is not None and settings.twin.refine == 1
     moved = discretisation(exp, found, found_intervals, same_cells)
     judgement = fit_quality(exp, found, moved, found_intervals)
-    verdict = judgement.verdict
-    if explored is not None:
-        verdict = dataclasses.replace(verdict, reasons=(*verdict.reasons, str(explored)))
+    verdict = with_starts(judgement.verdict, explored)
     doubt = distrust(verdict.word, exp.source.noiseless)
     rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt, judgement.widened)
     write_parameters(directory / "parameters.csv", rows)

@@ -10,10 +10,12 @@ import numpy as np
 
 from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
-from pdefit.analysis.goodness.evidence import LARGEST_CHI2
+from pdefit.analysis.goodness.evidence import LARGEST_CHI2, Verdict
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.minimise import minimise
 from pdefit.cli.run.recorded import origin
+from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.result import RunState
@@ -27,6 +29,33 @@ from pdefit.output.store.tables import write_rows
 _FOLDER = "starts"
 # root mean square residual of data without noise, as a part of their range, that is no round-off
 _NOISELESS = 1e-3
+
+
+def minimise_from_starts(
+    exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch
+) -> tuple[Experiment, fitting.Fit, Exploration | None]:
+    """The fit as of `minimise`, from the guess or from the best of many starts, and what these reached.
+
+    **Arguments:**
+
+    - `exp`, `job`, `saved`: the experiment, its run, and the checkpoint from which it goes on.
+    - `watch`: the seconds of its parts.
+    """
+    starts, explored = job.settings.starts, None
+    if starts is not None and starts.when == "always":
+        exp, explored = from_starts(exp, job)
+        watch.lap("starts")
+    found = minimise(exp, job, saved)
+    watch.lap("fit")
+    if starts is not None and starts.when == "needed" and unexplained(exp, found):
+        found, explored = tried_again(exp, found, job)
+        watch.lap("starts")
+    return exp, found, explored
+
+
+def with_starts(verdict: Verdict, explored: Exploration | None) -> Verdict:
+    """A verdict that says how often the best optimum was reached."""
+    return verdict if explored is None else dataclasses.replace(verdict, reasons=(*verdict.reasons, str(explored)))
 
 
 def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:

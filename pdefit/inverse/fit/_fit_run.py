@@ -10,7 +10,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, first_line
 from pdefit.integrate.loop.time_loop import EXPLOSIVE
-from pdefit.inverse.fit._compiled_loop import MOST, Carry, EvaluationLog, first_carry, power_of_two
+from pdefit.inverse.fit.compiled_loop import MOST, Carry, EvaluationLog, first_carry, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack

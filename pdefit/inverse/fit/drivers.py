@@ -10,7 +10,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.memory import in_words, size_in_bytes
 from pdefit.adjoints.base import Checkpointed
 from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest
-from pdefit.inverse.fit import _compiled_loop as chunk
+from pdefit.inverse.fit import compiled_loop as chunk
 from pdefit.inverse.fit.traced import AbstractDriver as AbstractDriver
 from pdefit.inverse.fit.traced import Size
 from pdefit.inverse.fit.traced import Traced as Traced

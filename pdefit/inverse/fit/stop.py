@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.inverse.fit._compiled_loop import Carry
+from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Evaluation

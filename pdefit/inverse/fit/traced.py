@@ -14,8 +14,8 @@ from pdefit._util.memory import in_words, size_in_bytes
 from pdefit.adjoints.base import Checkpointed
 from pdefit.integrate.loop.batch import on_one_device
 from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest, nest
-from pdefit.inverse.fit import _compiled_loop as chunk
-from pdefit.inverse.fit._compiled_loop import Carry, EvaluationLog
+from pdefit.inverse.fit import compiled_loop as chunk
+from pdefit.inverse.fit.compiled_loop import Carry, EvaluationLog
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, Equations, LowestEquations
 from pdefit.inverse.objective.functional import Functional

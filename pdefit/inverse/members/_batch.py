@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from pdefit.integrate.loop.batch import AbstractBatch, on_one_device
-from pdefit.inverse.fit._compiled_loop import Carry, advance_unlogged
+from pdefit.inverse.fit.compiled_loop import Carry, advance_unlogged
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
 
@@ -25,7 +25,7 @@ def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "
     def one(functional: Any, start: Array) -> Carry:
         values = sum((jnp.sum(functional.fitted(n)) for n in functional.observed), start=jnp.zeros((), int))
         values = (values + functional.continuity_values).astype(jnp.float64)
-        box = Box(*ends, jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
+        box = Box(ends[0], ends[1], jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
         far = jnp.asarray(jnp.inf, jnp.float64)
         return Carry(optimizer.init(start, box), far, start, jnp.asarray(False))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap
-from pdefit.inverse.fit._compiled_loop import Carry
+from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.fit.result import RunState, pack, unpack
 from pdefit.inverse.fit.stages import Stage, keeps, prepares
 from pdefit.inverse.members import _batch

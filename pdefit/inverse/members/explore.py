@@ -12,11 +12,12 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
-from pdefit.inverse.members.fit_members import AT_ONCE, outcome
+from pdefit.inverse.members.fit_members import AT_ONCE, outcome, stages_of
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.members.starts import Optima, Starts, find_optima
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import Single
 
 # evaluations after which starts are compared, and the parts of the record on which they are
@@ -61,6 +62,31 @@ class Exploration:
         early = f", {dropped} of them dropped early" if dropped else ""
         others = f"; {self.optima.best.size - 1} other optima" if self.optima.best.size > 1 else ""
         return f"best of {self.loss.size} starts{early}, reached by {reached} of the {ended} that were fitted{others}"
+
+
+def explore(
+    functional: Functional,
+    starts: Starts | None = None,
+    stages: Sequence[Stage | AbstractOptimizer] | None = None,
+    *,
+    seed: int = 0,
+    at_once: int = AT_ONCE,
+    devices: Sequence[Any] = (),
+    callback: Callable[[MemberProgress], None] | None = None,
+) -> Exploration:
+    """A fit from many starts, and the optima that they reach. `pdefit.fit` goes on from the best.
+
+    **Arguments:**
+
+    - `functional`: the objective, with constant steps.
+    - `starts`: the starts; default `Starts()`.
+    - `stages`: as of `fit_members`; by default those of `choose_stages`.
+    - `seed`: of the starts.
+    - `at_once`, `devices`, `callback`: as of `fit_members`.
+    """
+    plan = stages_of(functional, stages)
+    given = {"at_once": at_once, "devices": devices, "callback": callback}
+    return Explorer(functional, plan, starts or Starts(), seed, **given).explore()
 
 
 class Explorer:

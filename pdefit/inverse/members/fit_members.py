@@ -15,6 +15,7 @@ from pdefit.inverse.members._run import MemberProgress as MemberProgress
 from pdefit.inverse.members._run import MemberRun
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 # members that run together by default: more hardly run faster
@@ -48,10 +49,7 @@ def fit_members(
 
     **Errors:** PdefitError for stages that members cannot have.
     """
-    chosen = choose_stages(members.member(0)).stages if stages is None else stages
-    plan = [s if isinstance(s, Stage) else Stage(s) for s in chosen]
-    if not plan:
-        raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
+    plan = stages_of(members.member(0), stages)
     for stage in plan:
         if stage.reweight is not None or stage.stop is not None:
             raise PdefitError("Many fits in one program expect stages without reweight and stop; remove them")
@@ -62,6 +60,14 @@ def fit_members(
         run.restore(resume)
     run.minimise()
     return outcome(run)
+
+
+def stages_of(functional: Functional, stages: Sequence[Stage | AbstractOptimizer] | None) -> list[Stage]:
+    """The stages of a fit: those that are given, or those that suit a functional."""
+    chosen = choose_stages(functional).stages if stages is None else stages
+    if not chosen:
+        raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
+    return [s if isinstance(s, Stage) else Stage(s) for s in chosen]
 
 
 def outcome(run: MemberRun) -> MemberFits:

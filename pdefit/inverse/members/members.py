@@ -13,8 +13,8 @@ from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.stages import prepares
-from pdefit.inverse.objective._stacking import sliced, stacked
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.stacking import Extent, cropped, extent, sliced, stacked
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
@@ -31,11 +31,13 @@ class Members(eqx.Module):
     - `common`: the functional of the first member.
     - `own`: by their path in it the arrays that differ, with a leading axis of E members.
     - `theta0`: the point from which each starts, (E, p).
+    - `sizes`: of records that differ in length, what `Extent` says of each, (E, 5); else None.
     """
 
     common: Functional
     own: dict[str, Array | np.ndarray]
     theta0: Float[Array, "E p"]
+    sizes: Float[np.ndarray, "E 5"] | None = None
 
     @staticmethod
     def of(functionals: Sequence[Functional]) -> "Members":
@@ -47,7 +49,7 @@ class Members(eqx.Module):
         """
         if not functionals:
             raise PdefitError("Members expects one functional or more, but got none")
-        return _members(stacked(functionals), jnp.stack([f.theta0 for f in functionals]))
+        return _members(functionals, jnp.stack([f.theta0 for f in functionals]))
 
     @staticmethod
     def from_points(functional: Functional, theta0: Float[Array, "E p"]) -> "Members":
@@ -59,7 +61,8 @@ class Members(eqx.Module):
         - `theta0`: the starts in search space, (E, p). Those outside the bounds are moved onto them.
         """
         _refuse_adaptive(functional)
-        return Members(functional, {}, jnp.clip(jnp.asarray(theta0, jnp.float64), *functional.controls.box()))
+        lower, upper = functional.controls.box()
+        return Members(functional, {}, jnp.clip(jnp.asarray(theta0, jnp.float64), lower[None], upper[None]))
 
     def with_data(self, values: dict[str, Float[Array, "E T ..."]]) -> "Members":
         """The same members with other observed values, each with its own.
@@ -68,7 +71,7 @@ class Members(eqx.Module):
         leaves out do not count.
         """
         own = {f".observations.values['{name}']": jnp.asarray(x) for name, x in values.items()}
-        return Members(self.common, self.own | own, self.theta0)
+        return Members(self.common, self.own | own, self.theta0, self.sizes)
 
     @property
     def count(self) -> int:
@@ -83,6 +86,9 @@ class Members(eqx.Module):
     def member(self, e: int) -> Functional:
         """The functional of one member, whose guess is its start."""
         one = _filled(self.common, {path: x[e] for path, x in self.own.items()})
+        if self.sizes is not None:
+            *counts, dt = self.sizes[e].tolist()
+            one = cropped(one, Extent._make([*map(int, counts), dt]))
         return eqx.tree_at(lambda f: f.problem, one, one.controls.filled(one.problem, self.theta0[e]))
 
     def take(self, index: np.ndarray) -> "Members":
@@ -91,7 +97,7 @@ class Members(eqx.Module):
         **Arguments:** `index`: their numbers, in the order in which they are wanted.
         """
         own = {path: x[index] for path, x in self.own.items()}
-        return Members(self.common, own, self.theta0[index])
+        return Members(self.common, own, self.theta0[index], None if self.sizes is None else self.sizes[index])
 
     def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
         """A function of every member's functional and of its slice of some arrays, stacked. It is traced once.
@@ -116,9 +122,9 @@ class Members(eqx.Module):
             return self
         assert formulation is not None
         each = [self.member(e) for e in range(self.count)]
-        if _path(lambda f: f.observations.ts, self.common) in self.own:
+        if self.sizes is not None or ".observations.ts" in self.own:
             changed = [f.reformulated(formulation, f.theta0) for f in each]
-            return _members(stacked(changed), self.theta0[:, : changed[0].controls.size])
+            return _members(changed, self.theta0[:, : changed[0].controls.size])
         # records of the same times are cut alike, so that only states at the starts of windows differ
         first = each[0].reformulated(formulation, each[0].theta0)
         paths, own = _leaves(first), dict(self.own)
@@ -132,12 +138,13 @@ class Members(eqx.Module):
         return Members(first, own, self.theta0[:, : first.controls.size])
 
 
-def _members(stack: Functional, theta0: Float[Array, "E p"]) -> Members:
+def _members(functionals: Sequence[Functional], theta0: Float[Array, "E p"]) -> Members:
     """Members from functionals that are stacked. What is equal in all is taken out of the stack."""
+    stack, sizes = stacked(functionals), [extent(f) for f in functionals]
     first = sliced(stack, 0)
     _refuse_adaptive(first)
     own = {path: x for path, x in _leaves(stack).items() if eqx.is_array(x) and _differs(np.asarray(x))}
-    return Members(first, own, theta0)
+    return Members(first, own, theta0, np.array(sizes, float) if len({*sizes}) > 1 else None)
 
 
 def _differs(x: np.ndarray) -> bool:
@@ -147,12 +154,6 @@ def _differs(x: np.ndarray) -> bool:
 def _leaves(tree: PyTree) -> dict[str, Any]:
     """The leaves of a tree by their path."""
     return {jax.tree_util.keystr(path): x for path, x in jax.tree_util.tree_flatten_with_path(tree)[0]}
-
-
-def _path(where: Callable[[Functional], Any], functional: Functional) -> str:
-    """The path of one leaf."""
-    leaf = where(functional)
-    return next(path for path, x in _leaves(functional).items() if x is leaf)
 
 
 def _below(place: str, trees: Sequence[PyTree]) -> dict[str, Array]:

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 from scipy import special
-from scipy.stats import qmc
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.priors import LogNormal, Normal
@@ -25,8 +24,8 @@ _TAIL = 1e-3
 class Starts:
     """Many starts of one fit, spread evenly over what its numbers may be.
 
-    For landscapes with wrong minima: oscillations, chaos, guesses that are off by a factor of ten. Not for fields, of
-    which each start costs a whole fit, nor where one fit already explains the data.
+    For landscapes with wrong minima: oscillations, chaos, guesses that are off by a factor of ten. Not where one fit
+    already explains the data. Beside fields each start costs a whole fit, so take few.
 
     The first start is the guess itself. Numbers are drawn by the design. Parameters that are arrays, such as the weights
     of a network, are drawn from a normal density as wide as the guess. Initial states, node states and smooth fields keep
@@ -41,8 +40,9 @@ class Starts:
       without a prior, is drawn by `spread`. Default `spread`.
     - `factor`: that factor; default 10. A number of either sign is drawn from the guess plus and minus itself, or plus
       and minus 1 where it is zero.
-    - `keep`: how many are fitted to the end; default 5. The others are dropped early, the worse half after 10 evaluations
-      on the first quarter of the record, and the worse half of the rest after 10 on its first half. 0 drops none.
+    - `keep`: how many are fitted to the end; default 5. The others are dropped early: the worse half after 10 evaluations
+      on the first quarter of the record, and all others after 10 more on its first half. 0 drops none. Where the record
+      is cut into segments, or has fewer than 8 frames, all are fitted to the end.
     """
 
     count: int = 20
@@ -83,12 +83,16 @@ class Starts:
             elif c in numbers:
                 wide = np.sqrt(np.mean(theta0[span] ** 2)) or 1.0
                 found[1:, span] = wide * random.standard_normal((self.count - 1, c.size))
-        return jnp.clip(jnp.asarray(found), *controls.box())
+        lower, upper = controls.box()
+        return jnp.clip(jnp.asarray(found), lower[None], upper[None])
 
-    def _cube(self, dimensions: int, seed: int) -> Float[np.ndarray, "E-1 d"]:
+    def _cube(self, dimensions: int, seed: int) -> Float[np.ndarray, "n d"]:
         """Points of the unit cube, one for each start but the guess."""
         if not dimensions or self.count == 1:
             return np.zeros((self.count - 1, dimensions))
+        # here, because it takes half a second to load
+        from scipy.stats import qmc
+
         if self.design == "latin_hypercube":
             return qmc.LatinHypercube(dimensions, rng=seed).random(self.count - 1)
         # whole powers of two keep the balance of the points

@@ -14,11 +14,11 @@ from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective._shared_controls import check_shared, joined, without_shared
-from pdefit.inverse.objective._stacking import Extent, extent, stacked, unstacked
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.segment_jacobian import added, dense
+from pdefit.inverse.objective.stacking import Extent, extent, stacked, unstacked
 from pdefit.inverse.problem.problem import Problem
 
 

@@ -8,7 +8,7 @@ from problems import VALUE, fisher, fisher_functional, planets_functional, stabl
 
 import pdefit
 from pdefit._util.trees import cast
-from pdefit.inverse.fit._compiled_loop import first_carry
+from pdefit.inverse.fit.compiled_loop import first_carry
 
 
 @pytest.mark.parametrize(

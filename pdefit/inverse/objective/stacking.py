@@ -87,7 +87,17 @@ def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
     - `e`: the number of the recording.
     - `size`: its `extent` before stacking.
     """
-    one = sliced(functional, e)
+    return cropped(sliced(functional, e), size)
+
+
+def cropped(one: Functional, size: Extent) -> Functional:
+    """A functional without the padding that it was given beside longer ones.
+
+    **Arguments:**
+
+    - `one`: the functional.
+    - `size`: its `extent` before.
+    """
     data, layout, problem = one.observations, one.layout, one.problem
 
     def frames(x: Array) -> Array:
