@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -111,8 +112,9 @@ class FentonKarma(pdefit.AbstractSystem, AbstractVerifiable):
     @classmethod
     def example(cls, resolution):
         # quick gates, so that a short run shows all: an upstroke, a pulse in the plateau, and recovery
-        slow = {"tau_si": 8.0, "tau_o": 6.0, "tau_r": 12.0, "k": 5.0, "u_c_si": 0.5}
+        currents = {"tau_d": 1.0, "tau_si": 8.0, "tau_o": 6.0, "tau_r": 12.0, "k": 5.0, "u_c_si": 0.5}
         gates = {"tau_v1": 10.0, "tau_v2": 30.0, "tau_w_minus": 15.0, "tau_w_plus": 20.0}
-        system = cls(tau_d=1.0, t0=-20.0, period=60.0, amplitude=0.1, **slow, **gates)
+        stimulus = {"t0": -20.0, "period": 60.0, "amplitude": 0.1}
+        system = cls(**jax.tree.map(jnp.asarray, currents | gates | stimulus))
         y0 = State(*(jnp.asarray(x, float) for x in (0.6, 0.9, 0.9)))
         return Example(system, y0, np.linspace(0.0, 60.0, 121), 0.1, space_order=None, time_order=4)

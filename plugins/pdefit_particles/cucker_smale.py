@@ -87,6 +87,7 @@ class CuckerSmale(
 
     @classmethod
     def example(cls, resolution):
-        system = cls(gamma=0.8, ca=1.0, cr=1.5, la=2.0, lr=0.5, n=resolution)
+        good = {"gamma": 0.8, "ca": 1.0, "cr": 1.5, "la": 2.0, "lr": 0.5}
+        system = cls(**jax.tree.map(jnp.asarray, good), n=resolution)
         y0 = system.init(jax.random.key(0))
         return pdefit.capabilities.Example(system, y0, np.linspace(0.0, 0.5, 6), 5e-3, space_order=None, time_order=4)

@@ -85,7 +85,8 @@ class LotkaVolterra(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservat
 
     @classmethod
     def example(cls, resolution):
-        system = cls(alpha=0.7, beta=0.9, gamma=0.5, delta=0.6, start=(0.4, 0.3))
+        rates = {"alpha": 0.7, "beta": 0.9, "gamma": 0.5, "delta": 0.6}
+        system = cls(**jax.tree.map(jnp.asarray, rates), start=(0.4, 0.3))
         return Example(
             system, system.init(jax.random.key(0)), np.linspace(0.0, 8.0, 6), 0.1, space_order=None, time_order=4
         )

@@ -48,8 +48,7 @@ class BoundControl(eqx.Module):
     - `where`: takes its leaf out of a problem.
     - `transform`, `scale`, `prior`, `unit`: as of `Control`.
     - `shape`, `labels`: that of the leaf, and names of its elements.
-    - `lower`, `upper`: bounds of its physical value, in `unit`: one number, or one for each element. They are leaves,
-      because they may differ from recording to recording.
+    - `lower`, `upper`: bounds of its value or of each element, in `unit`: leaves, which recordings may differ in.
     - `smoothing`: the operator between its Sobolev variable and the field, or None.
     - `base`: the search-space field around which a Sobolev variable moves.
     - `modes`: the smooth modes whose coefficients theta holds, or None.
