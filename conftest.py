@@ -34,6 +34,7 @@ with jaxtyping.install_import_hook(
         "pdefit_reaction",
         "pdefit_classics",
         "pdefit_flow",
+        "pdefit_populations",
         "pdefit_sphere",
     ],
     "beartype.beartype",

@@ -18,6 +18,7 @@ SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 
 # many minutes, or not yet measured on an idle machine
 UNMEASURED = (
+    "cardiac/canine_traces",
     "cardiac/bocf_parameters_512",
     "flow/active_nematic",
     "flow/cavity",
@@ -27,6 +28,8 @@ UNMEASURED = (
     "flow/temperature_from_velocity/noisy",
     "flow/wake_gaps",
     "flow/window",
+    "particles/cucker_smale",
+    "populations/lotka_volterra",
     "sphere/embryo_twin",
     "sphere/embryo_twin_12",
     "sphere/rossby_haurwitz",

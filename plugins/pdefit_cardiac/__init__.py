@@ -2,6 +2,7 @@
 
 from pdefit_cardiac.aliev_panfilov import AlievPanfilov as AlievPanfilov
 from pdefit_cardiac.bocf import BOCF as BOCF
+from pdefit_cardiac.fenton_karma import FentonKarma as FentonKarma
 from pdefit_cardiac.parameter_sets import ALIEV_PANFILOV as ALIEV_PANFILOV
 from pdefit_cardiac.parameter_sets import EPI as EPI
 from pdefit_cardiac.parameter_sets import TUTORIAL as TUTORIAL
@@ -10,4 +11,4 @@ from pdefit_cardiac.random_excitation import RandomExcitation as RandomExcitatio
 from pdefit_cardiac.random_excitation import Rest as Rest
 from pdefit_cardiac.stimulus import Stimulus as Stimulus
 
-SYSTEMS = {"cardiac/bocf": BOCF, "cardiac/aliev_panfilov": AlievPanfilov}
+SYSTEMS = {"cardiac/bocf": BOCF, "cardiac/aliev_panfilov": AlievPanfilov, "cardiac/fenton_karma": FentonKarma}

@@ -84,6 +84,7 @@ class ControlSettings:
     - `guess`: where the fit starts: a number or list, `{perturb: [low, high]}`, or data. perturb is the value of the system
       (of a twin: the truth) times a random factor; data takes observed values.
     - `bounds`: `[smallest, largest]` value.
+    - `within`: how far the value may move from its guess.
     - `prior`: knowledge from elsewhere: `{normal: [mean, deviation]}`, `{log_normal: [median, deviation of the logarithm]}`,
       or measured.
     - `unit`: compared with the unit that the system declares.
@@ -101,6 +102,7 @@ class ControlSettings:
     )
     guess: Annotated[AbstractGuess | None, Read(_guess, _GUESS)] = None
     bounds: Pair | None = None
+    within: Positive | None = None
     prior: Annotated[
         AbstractPrior | None, Read(_prior, "measured, or a name and its numbers, e.g. {normal: [1, 0.5]}")
     ] = None

@@ -104,7 +104,7 @@ def _item(problem: Problem, path: str, control: Control, search: _Search) -> Bou
     info, guess, modes = declaration(problem, path), search.guess, search.modes
     fields = problem.system.coords() if isinstance(problem.system, AbstractGridded) else {}
     units = {f"{root}.{name}": where.unit for root in ("y0", "nodes") for name, where in fields.items()}
-    kind, (lower, upper) = kind_of(path, guess.size), _bounds(control)
+    kind, (lower, upper) = kind_of(path, guess.size), _bounds(control, np.asarray(guess))
     # modes are numbered from the lowest wave number on
     numbered = None if modes is None else tuple(f"mode{number}" for number in range(modes.count))
     return BoundControl(
@@ -128,8 +128,13 @@ def _item(problem: Problem, path: str, control: Control, search: _Search) -> Bou
     )
 
 
-def _bounds(control: Control) -> tuple[float, float]:
-    return control.bounds or (-np.inf, np.inf)
+def _bounds(control: Control, guess: np.ndarray) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
+    """The smallest and the largest value: one number each, or one for each element where they depend on the guess."""
+    least, most = control.bounds or (-np.inf, np.inf)
+    if control.within is None:
+        return least, most
+    lower, upper = np.maximum(least, guess - control.within), np.minimum(most, guess + control.within)
+    return (float(lower), float(upper)) if guess.ndim == 0 else (tuple(lower.ravel()), tuple(upper.ravel()))
 
 
 def at_guesses(
@@ -192,7 +197,7 @@ def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]
 
 def _check_modes(path: str, control: Control) -> None:
     """Refuse what a field of modes cannot have."""
-    for word in ("bounds", "smoothing"):
+    for word in ("bounds", "within", "smoothing"):
         if getattr(control, word) is not None:
             raise PdefitError(
                 f"'{path}' has modes, whose coefficients have no {word}; remove {word}, and keep values within limits by a "
@@ -204,18 +209,18 @@ def _check_modes(path: str, control: Control) -> None:
 
 def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo | None):
     """Refuse a start that the bounds, the sign or the transform exclude."""
-    lower, upper = _bounds(control)
+    lower, upper = control.bounds or (-np.inf, np.inf)
     if not lower < upper:
         raise PdefitError(f"The bounds of '{path}' expect low < high, but are [{lower}, {upper}]")
     if np.any(guess < lower) or np.any(guess > upper):
         raise PdefitError(f"The guess of '{path}' is {_show(guess)}, outside its bounds [{lower:g}, {upper:g}]")
     if control.smoothing is not None and path.split(".")[0] == "nodes":
         raise PdefitError(f"'{path}' has smoothing, which would tie segments to each other; remove it")
-    if control.smoothing is not None and control.bounds is not None:
+    if control.smoothing is not None and (control.bounds, control.within) != (None, None):
         raise PdefitError(
             f"'{path}' has smoothing, whose search variable has no box; use a logit transform instead of bounds"
         )
-    for bound in (lower, upper):
+    for bound in np.ravel(_bounds(control, guess)):
         if np.isfinite(bound) and np.isnan(float(control.transform.to_search(jnp.asarray(float(bound))))):
             raise PdefitError(
                 f"The bound {bound:g} of '{path}' is outside the domain of {type(control.transform).__name__}; "

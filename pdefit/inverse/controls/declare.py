@@ -22,6 +22,8 @@ class Control:
     - `transform`: the map to search space; default `Identity()`.
     - `guess`: where the fit starts; by default the value that the problem holds.
     - `bounds`: the smallest and the largest value; by default there are none.
+    - `within`: how far it may move from its guess, in its unit; by default as far as it likes. For guesses that differ
+      from recording to recording.
     - `prior`: knowledge from elsewhere, as a density.
     - `unit`: the unit of these numbers; by default that of the system. The command line refuses another unit.
     - `scale`: the size of a typical change in search space, by which theta is divided; default 1.
@@ -37,6 +39,7 @@ class Control:
     transform: AbstractTransform = Identity()
     guess: AbstractGuess | None = None
     bounds: tuple[float, float] | None = None
+    within: float | None = None
     prior: AbstractPrior | None = None
     unit: str | None = None
     scale: float = 1.0

@@ -48,7 +48,7 @@ class BoundControl(eqx.Module):
     - `where`: takes its leaf out of a problem.
     - `transform`, `scale`, `prior`, `unit`: as of `Control`.
     - `shape`, `labels`: that of the leaf, and names of its elements.
-    - `lower`, `upper`: bounds of its physical value, in `unit`.
+    - `lower`, `upper`: bounds of its value or of each element, in `unit`: leaves, which recordings may differ in.
     - `smoothing`: the operator between its Sobolev variable and the field, or None.
     - `base`: the search-space field around which a Sobolev variable moves.
     - `modes`: the smooth modes whose coefficients theta holds, or None.
@@ -63,8 +63,8 @@ class BoundControl(eqx.Module):
     transform: AbstractTransform
     shape: tuple[int, ...] = eqx.field(static=True)
     scale: float = eqx.field(static=True)
-    lower: float = eqx.field(static=True)
-    upper: float = eqx.field(static=True)
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]
     prior: AbstractPrior | None
     unit: str = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
@@ -125,11 +125,11 @@ class BoundControl(eqx.Module):
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """The bounds in search space."""
+        ends = [np.broadcast_to(np.asarray(b, float), self.size) for b in (self.lower, self.upper)]
         lower, upper = (
-            np.asarray(self.transform.to_search(jnp.asarray(b))) / self.scale if np.isfinite(b) else b
-            for b in (self.lower, self.upper)
+            np.where(np.isfinite(b), np.asarray(self.transform.to_search(jnp.asarray(b))) / self.scale, b) for b in ends
         )
-        return np.full(self.size, lower), np.full(self.size, upper)
+        return lower, upper
 
 
 class Controls(eqx.Module):

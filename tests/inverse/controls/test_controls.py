@@ -144,6 +144,9 @@ def test_a_control_that_is_not_estimated_keeps_its_guess():
         ({"D": pdefit.Control(pdefit.transforms.Log(), bounds=(-1.0, 4.0))}, "outside the domain of Log"),
         ({"y0": {"u": pdefit.Control(smoothing=2.0, bounds=(-1.0, 2.0))}}, "use a logit transform"),
         ({"y0": {"u": pdefit.Control(modes=8, bounds=(-1.0, 2.0))}}, "remove bounds"),
+        ({"y0": {"u": pdefit.Control(modes=8, within=1.0)}}, "remove within"),
+        ({"y0": {"u": pdefit.Control(smoothing=2.0, within=1.0)}}, "use a logit transform"),
+        ({"D": pdefit.Control(pdefit.transforms.Log(), within=5.0)}, "outside the domain of Log"),
         ({"y0": {"u": pdefit.Control(modes=8, smoothing=2.0)}}, "remove smoothing"),
         ({"y0": {"u": pdefit.Control(modes=65)}}, "at most one mode for each cell"),
         ({"D": pdefit.Control(modes=1)}, "a field of one to three axes"),
@@ -162,3 +165,13 @@ def test_bounds_become_a_box_in_search_space():
     lower, upper = controls.box()
     np.testing.assert_allclose(lower, [np.log(0.1), -np.inf])
     np.testing.assert_allclose(upper, [np.log(10.0), np.inf])
+
+
+def test_a_distance_from_the_guess_bounds_each_element_with_the_bounds():
+    size = pdefit.guesses.Value(2.0)
+    controls, problem = resolved(
+        {"D": pdefit.Control(guess=size, within=0.5, bounds=(1.8, 9.0)), "y0": {"u": pdefit.Control(within=0.1)}}
+    )
+    u, (lower, upper) = np.ravel(problem.y0.u), controls.box()
+    np.testing.assert_allclose(lower, [1.8, *(u - 0.1)])
+    np.testing.assert_allclose(upper, [2.5, *(u + 0.1)])

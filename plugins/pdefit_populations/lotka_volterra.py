@@ -1,0 +1,92 @@
+"""The equations of Lotka and Volterra: a predator and its prey."""
+
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+import pdefit
+from pdefit.capabilities import AbstractConservative, AbstractVerifiable, Example
+
+
+class State(NamedTuple):
+    """The state of the model.
+
+    **Arguments:**
+
+    - `prey`, `predator`: their numbers, or densities, above 0.
+    """
+
+    prey: Float[Array, ""]
+    predator: Float[Array, ""]
+
+
+class LotkaVolterra(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative):
+    """A predator y that lives on its prey x.
+
+        x' = alpha x - beta x y + c1 x^2
+        y' = -gamma y + delta x y + c2 y^2
+
+    Without c1 and c2 these are the equations of Lotka and Volterra. Every solution is then a closed orbit about x = gamma
+    / delta, y = alpha / beta, along which
+
+        V = delta x - gamma ln x + beta y - alpha ln y
+
+    is constant. Small orbits have the period 2 pi / sqrt(alpha gamma). Wide ones are slower: between outbreaks both
+    numbers are small, and there the logarithm tells more than the number. With c1 < 0 the prey has a capacity of -alpha /
+    c1, and orbits wind inwards; with c1 > 0 it may explode in finite time.
+
+    A record over several periods has wrong minima, in which a fit counts other periods than there are. Short windows
+    first, then the whole record, avoid them. c1 and c2 are surplus where the data know no crowding: a fit then finds
+    intervals around 0.
+
+    Good values: rates and starts between 0.1 and 1, over times up to 40. Time and numbers have no unit; rates are in
+    units of one over the time of the data.
+
+    **Arguments:**
+
+    - `alpha`: the growth rate of the prey.
+    - `beta`: the rate at which one predator removes prey.
+    - `gamma`: the death rate of the predator.
+    - `delta`: the rate at which prey feeds a predator.
+    - `c1`, `c2`: crowding of the prey and of the predator, negative where it hinders; default 0.
+    - `start`: the initial (x, y), (2,); default (0.5, 0.5).
+
+    Source: A. J. Lotka, Proc. Natl. Acad. Sci. 6:410 (1920), doi:10.1073/pnas.6.7.410; V. Volterra, Nature 118:558
+    (1926), doi:10.1038/118558a0.
+    """
+
+    time_unit: ClassVar[str] = "1"
+
+    alpha: Array = pdefit.parameter(positive=True, doc="growth of the prey")
+    beta: Array = pdefit.parameter(positive=True, doc="loss of prey to a predator")
+    gamma: Array = pdefit.parameter(positive=True, doc="death of the predator")
+    delta: Array = pdefit.parameter(positive=True, doc="growth of the predator from prey")
+    c1: Array = pdefit.parameter(default=0.0, doc="crowding of the prey")
+    c2: Array = pdefit.parameter(default=0.0, doc="crowding of the predator")
+    start: tuple[float, float] = (0.5, 0.5)
+
+    def vector_field(self, t, y, args):
+        x, y = y
+        return State(
+            x * (self.alpha - self.beta * y + self.c1 * x),
+            y * (-self.gamma + self.delta * x + self.c2 * y),
+        )
+
+    def init(self, key):
+        return State(*(jnp.asarray(x, float) for x in self.start))
+
+    def invariants(self, y):
+        """V, which is constant where c1 = c2 = 0."""
+        of_prey = self.delta * y.prey - self.gamma * jnp.log(y.prey)
+        return {"V": of_prey + self.beta * y.predator - self.alpha * jnp.log(y.predator)}
+
+    @classmethod
+    def example(cls, resolution):
+        rates = {"alpha": 0.7, "beta": 0.9, "gamma": 0.5, "delta": 0.6}
+        system = cls(**jax.tree.map(jnp.asarray, rates), start=(0.4, 0.3))
+        return Example(
+            system, system.init(jax.random.key(0)), np.linspace(0.0, 8.0, 6), 0.1, space_order=None, time_order=4
+        )
