@@ -17,7 +17,7 @@ from pdefit.cli.run.from_data import from_data
 from pdefit.cli.run.from_twin import from_twin
 from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out, is_known
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
-from pdefit.inverse.controls.bind import at_guesses
+from pdefit.inverse.controls.bind import at_guesses, bind
 from pdefit.inverse.controls.declare import declared_leaves
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.functional import Functional
@@ -55,6 +55,10 @@ def build_members(settings: Settings) -> MemberExperiment:
     pattern = first.first
     if pattern.steps is not None:
         raise PdefitError("members expect constant steps; set dt, or solver=rk4 with steps=null")
+    if any(c.smoothing is not None or c.modes is not None for c in pattern.controls.items):
+        raise PdefitError(
+            "members expect numbers and states cell by cell; fit smooth fields one by one, e.g. in a sweep"
+        )
     functionals, truths = [pattern], [_truth(first.truth, first.source.true_paths, pattern)]
     for name in names[1:]:
         try:
@@ -76,12 +80,17 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
     window = cast(problem.observe.located(window), settings.dtype)
     problem, layout = cut(problem, window, pattern.formulation)
     layout = pattern.formulation.layout(window.ts, pattern.dt)
-    key = jax.random.key(settings.seed)
-    problem = at_guesses(problem, declared_leaves(problem, settings.controls), key, window)
+    key, controls = jax.random.key(settings.seed), pattern.controls
+    declared = declared_leaves(problem, settings.controls)
+    if any(control.within is not None for _, control in declared):
+        # bounds about each member's own guess
+        controls, problem = bind(problem, settings.controls, key, window)
+    else:
+        problem = at_guesses(problem, declared, key, window)
     functional = eqx.tree_at(
-        lambda f: (f.problem, f.observations, f.measured_sigma, f.layout),
+        lambda f: (f.problem, f.observations, f.measured_sigma, f.layout, f.controls),
         pattern,
-        (problem, window, window.sigma, layout),
+        (problem, window, window.sigma, layout, controls),
         is_leaf=lambda x: x is None,
     )
     truth = (

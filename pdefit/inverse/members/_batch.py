@@ -17,19 +17,19 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
 def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"]) -> Carry:
     """The state of the optimizer of every member before its first evaluation."""
     # bounds pass through the transforms of their controls, which is not traced
-    return _begun(members, optimizer, theta, members.controls.box())
+    return _begun(members, optimizer, theta, members.boxes)
 
 
 @eqx.filter_jit
 def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"], ends: tuple) -> Carry:
-    def one(functional: Any, start: Array) -> Carry:
+    def one(functional: Any, start: Array, lower: Array, upper: Array) -> Carry:
         values = sum((jnp.sum(functional.fitted(n)) for n in functional.observed), start=jnp.zeros((), int))
         values = (values + functional.continuity_values).astype(jnp.float64)
-        box = Box(ends[0], ends[1], jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
+        box = Box(lower, upper, jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
         far = jnp.asarray(jnp.inf, jnp.float64)
         return Carry(optimizer.init(start, box), far, start, jnp.asarray(False))
 
-    return members.each(one, theta)
+    return members.each(one, theta, *ends)
 
 
 def advanced(

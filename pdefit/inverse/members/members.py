@@ -83,6 +83,15 @@ class Members(eqx.Module):
         """The unknowns, which have the same names, units and bounds in all members."""
         return self.common.controls
 
+    @property
+    def boxes(self) -> tuple[Float[np.ndarray, "E p"], Float[np.ndarray, "E p"]]:
+        """The lower and the upper bounds of theta of every member."""
+        own = any(".controls" in path for path in self.own)
+        boxes = (
+            [self.member(e).controls.box() for e in range(self.count)] if own else [self.controls.box()] * self.count
+        )
+        return np.stack([lower for lower, _ in boxes]), np.stack([upper for _, upper in boxes])
+
     def member(self, e: int) -> Functional:
         """The functional of one member, whose guess is its start."""
         one = _filled(self.common, {path: x[e] for path, x in self.own.items()})

@@ -89,8 +89,8 @@ class Box(NamedTuple):
     - `values`: the number of residuals of data and gaps; infinite where their size says nothing about noise.
     """
 
-    lower: np.ndarray
-    upper: np.ndarray
+    lower: np.ndarray | Array
+    upper: np.ndarray | Array
     round_off: Float[Array, ""] | float = 0.0
     values: Float[Array, ""] | float = np.inf
 

@@ -1,0 +1,112 @@
+"""Many fits of one command: members, starts and repetitions, with their files."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import xarray
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.build_members import build_members
+from pdefit.output.pictures.figures import draw_all
+
+_RATES = ", ".join(f"{name}: {{transform: log, guess: 0.6}}" for name in ("alpha", "beta", "gamma", "delta"))
+_START = "y0: {prey: {transform: log, guess: data}, predator: {transform: log, guess: data}}"
+PREY = ("system=populations/lotka_volterra", "solver=rk4", "dt=0.1", f"controls={{{_RATES}, {_START}}}")
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Four populations with 2 % noise, one of which follows no such equation."""
+    path, random, ts = tmp_path_factory.mktemp("data") / "table.h5", np.random.default_rng(0), np.linspace(0.0, 8.0, 33)
+    rates, found = random.uniform(0.4, 0.9, (4, 4)), []
+    for a, b, g, d in rates:
+        y, each = np.array([0.5, 0.4]), [[0.5, 0.4]]
+        for _ in range(32 * 20):
+            y = y + 0.0125 * np.array([y[0] * (a - b * y[1]), y[1] * (d * y[0] - g)])
+            each.append(y)
+        found.append(np.array(each)[::20])
+    seen = np.array(found) + 0.01 * random.standard_normal((4, 33, 2))
+    seen[3, 16:] += 0.5
+    values = {n: (("system", "time"), seen[:, :, k]) for k, n in enumerate(("prey", "predator"))}
+    names = {"system": ["a", "b", "c", "odd"], "time": ts}
+    xarray.Dataset(values, names).to_netcdf(path, engine="h5netcdf")
+    return path
+
+
+def _words(table, *more):
+    data = f"data={{path: '{table}', variables: {{prey: prey, predator: predator}}, sigma: {{prey: 0.01, predator: 0.01}}}}"
+    return (*PREY, data, *more)
+
+
+def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, table, tmp_path):
+    run = tmp_path / "run"
+    code, out, err = pdefit_inside("fit", *_words(table, "members=system", f"hydra.run.dir={run}", "render=false"))
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert "4 members with 6 unknowns each" in told and "3 of 4 fitted to the noise" in told
+    with open(run / "members.csv", newline="") as file:
+        rows = {row["member"]: row for row in csv.DictReader(file)}
+    assert rows["odd"]["verdict"] != "fitted to the noise" and "(odd)" in told
+    with xarray.open_dataset(run / "members.h5", engine="h5netcdf") as kept:
+        assert kept.prey_predicted.dims == ("member", "time") and kept.alpha.shape == (4,)
+        assert np.all((kept.alpha_low < kept.alpha)[:3]) and kept.verdict.values[0] == "fitted to the noise"
+        rms = np.sqrt(np.mean((kept.prey_predicted - kept.prey_observed)[:3] ** 2))
+        assert 0.008 < rms < 0.012
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["members"]["count"] == 4 and summary["certificate"]["passed"]
+    drawn = draw_all(run)
+    assert not drawn.notes and {f.stem for f in drawn.files} == {"members", "records"}
+    again, _, err = pdefit_inside("resume", str(run))
+    assert again == 0, err
+
+
+def test_a_member_is_the_experiment_of_its_recording(compose, table):
+    exp = build_members(compose(*_words(table, "members=system")))
+    assert exp.names == ("a", "b", "c", "odd") and np.isnan(exp.truth).all()
+    alone = build_experiment(compose(*_words(table, "data.select={system: b}"))).first
+    same = exp.members.member(1)
+    assert float(same.value(same.theta0)) == pytest.approx(float(alone.value(alone.theta0)), rel=1e-12)
+    np.testing.assert_array_equal(same.theta0, alone.theta0)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("members=system", "recordings=system"), "set one of them to null"),
+        (("members=system", "starts=sobol"), "starts belong to a single fit"),
+        (("members=3",), "members expects a list of files"),
+        (("starts=sobol", "starts.count=0"), "1 or more"),
+        (("starts=sobol", "starts.when=sometimes"), "always or needed"),
+        (("starts=sobol", "starts.within=anything"), "bounds, prior or spread"),
+        (("uncertainty=bootstrap", "uncertainty.kind=other"), "parametric or blocks"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(compose, table, words, reason):
+    with pytest.raises(PdefitError, match=reason):
+        compose(*_words(table, *words))
+
+
+def test_starts_and_repetitions_of_one_fit(pdefit_inside, tmp_path):
+    front = (
+        "experiment=reaction/fisher_front",
+        "twin=self",
+        "system.grid.shape=[80]",
+        "times.count=13",
+        "times.forecast=null",
+    )
+    run, many = tmp_path / "run", ("starts=sobol", "starts.count=6", "starts.keep=2", "starts.factor=3")
+    repeated = ("uncertainty=bootstrap", "uncertainty.count=8")
+    code, out, err = pdefit_inside("fit", *front, *many, *repeated, "render=false", f"hydra.run.dir={run}")
+    assert code == 0, err
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["starts"]["count"] == 6 and summary["starts"]["dropped"] == 4 and summary["starts"]["optima"] == 1
+    assert "best of 6 starts, 4 of them dropped early, reached by 2 of the 2" in summary["verdict_reason"]
+    assert summary["bootstrap"]["repetitions"] == 8
+    with open(run / "bootstrap.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["control"] for row in rows] == ["D", "r"] and float(rows[0]["ci95_low"]) < float(rows[0]["ci95_high"])
+    assert {"starts.csv", "starts"} <= {f.name for f in run.iterdir()}
+    assert (tmp := draw_all(run)).files and "starts" in {f.stem for f in tmp.files}
