@@ -13,8 +13,8 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, P
 _ROUND_OFF = 1e-14
 # rounds in which elements beyond their limits are held; the step is cut at the limits after that
 _ROUNDS = 5
-# a step that is damped so much goes nowhere
-_HELPLESS = 1e15
+# a recording that is damped so much stands still, and is helpless
+_STILL, _HELPLESS = 1e4, 1e15
 # the number of evaluations between two checks of whether the fit creeps
 _WATCHED = 20
 # the linear model cannot follow a bent valley where J falls by this many times the promise, and this part of it is
@@ -84,8 +84,8 @@ class LevenbergMarquardt(AbstractOptimizer):
     The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
     `max_step` are held there, and the others find their step anew.
 
-    Each of many recordings has a damping of its own, by its own ratio. It damps shared unknowns, too, as much as the
-    recording moves them. So one whose guess is bad slows the others little. A step is accepted where J of all falls, or
+    Each of many recordings has a damping of its own, by its own ratio. Shared unknowns have the geometric mean. So one
+    whose guess is bad slows the others little. A step is accepted where J of all falls, or
     recording by recording where nothing is shared. The cost of a step grows with the number of recordings.
 
     Where residuals are noise it has converged when the undamped step moves no combination of unknowns by more than a tenth
@@ -159,8 +159,9 @@ class LevenbergMarquardt(AbstractOptimizer):
         whole = first | (fallen > 0) | ((predicted <= slack) & (fallen >= -slack))
         each = jnp.where(known.separate & ~first, good, whole & evaluation.finite & jnp.all(equations.finite))
         accepted = jnp.any(each)
-        # where nobody is to blame for a step that was rejected, it is the worst
-        poor = ~each & (~good | (ratio <= jnp.min(ratio)))
+        # those that are to blame are damped; where their own unknowns stand still already, all are
+        poor = ~each & ~good
+        poor |= ~accepted & ~jnp.any(poor & (state.damping < _STILL))
         eased = jnp.where(each & ~first, jnp.clip(1 - (2 * ratio - 1) ** 3, 1 / 3, 2.0), 1.0)
         damping = jnp.minimum(state.damping * jnp.where(poor, state.growth, eased), _HELPLESS)
         growth = jnp.where(poor, 2 * state.growth, jnp.where(each, 2.0, state.growth))
@@ -203,9 +204,8 @@ class LevenbergMarquardt(AbstractOptimizer):
 
     def best(self, state, theta, value):
         # recordings that share nothing reach a point that was never evaluated as a whole
-        if not state.equations.separate:
-            return theta, value
-        return state.point.theta, jnp.where(state.stuck, value, state.point.value)
+        reached = state.point.theta, jnp.where(state.stuck, value, state.point.value)
+        return reached if state.equations.separate else (theta, value)
 
     def finished(self, state):
         return jnp.any(jnp.stack([state.converged, state.stuck, state.watch.creeps]))
@@ -266,8 +266,9 @@ def _step(
     # an element without any influence keeps its place
     scale = jnp.where(free & (diagonal > 0), 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0)), 0.0)
     scaled, slope = equations.scaled(scale), scale * gradient
-    # shared elements are damped by each recording as much as it moves them
-    shift = scaled.added(damping[:, None] * scaled.diagonals)
+    # shared elements by the geometric mean, weighed by what recordings tell of them: one alone must not hold them up
+    weight, logs = (scaled.added(x[:, None] * scaled.diagonals) for x in (jnp.ones_like(damping), jnp.log(damping)))
+    shift = weight * jnp.exp(logs / jnp.where(weight > 0, weight, 1.0))
 
     def solve(shift: Array, held: Array, at: Array) -> Array:
         """The scaled step of all elements but those that are held, and stay where they are."""

@@ -101,3 +101,20 @@ def test_shared_unknowns_reach_the_minimum_of_the_dense_matrix():
     many = Many(decay, 5, 1, 2)
     (arrow, *_), (dense, *_) = (many.fit(jnp.full(11, 0.3), dense, 40) for dense in (False, True))
     np.testing.assert_allclose(arrow.theta[-1], dense.theta[-1], rtol=1e-8)
+
+
+def beside_a_wall(shared, own, e):
+    """The first recording stands in a bent corridor, beyond which nothing is finite. The others are linear."""
+    off = own[1] - own[0] ** 2
+    corridor = jnp.where(jnp.abs(off) > 0.1, jnp.nan, jnp.stack([off, 1 - own[0]]))
+    line = jnp.stack([own[0] - 3.0, own[1] - 3.0 * shared[0]])
+    return jnp.append(jnp.where(e == 0, corridor, line), jnp.where(e == 0, 0.03, 0.3) * (own[0] - shared[0]))
+
+
+def test_a_recording_that_cannot_move_does_not_hold_up_the_others():
+    start = jnp.concatenate([jnp.zeros(1), jnp.asarray([-1.2, 1.44]), jnp.zeros(22)])
+    many = Many(beside_a_wall, 12, 1, 2)
+    (points, *_), (dense, *_) = (many.fit(start, dense, 30) for dense in (False, True))
+    # that of the first alone is 2.4; with one damping for all the others stand still with it
+    assert points.value[-1] < 2.5 and dense.value[-1] > 30
+    np.testing.assert_allclose(points.theta[-1, 3::2], 3.0, atol=0.05)
