@@ -21,6 +21,7 @@ from pdefit.inverse.certify.direction import alike, direction
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.objective.variants import shortened
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
@@ -34,7 +35,7 @@ _SMALL_STATE = 1000
 # where so many forward solves take no longer, a long series of differences is always computed (about a quarter of this)
 _MANY = 100.0
 # J, its gradient and the Gauss-Newton matrix
-NormalEquations = tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]
+NormalEquations = tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"] | ArrowEquations]
 # kinds of residuals that change little with theta are shifted more, by at most this factor
 _MOST_SHIFT = 1e6
 
@@ -107,7 +108,7 @@ class Certified:
         self.one_by_one = not alone or self.scope["observations"] == self.scope["of"]
         v = direction(self.whole.controls, theta, jax.random.fold_in(key, 1))
         if self.handed and not self.one_by_one:
-            v = alike(self.whole.controls, v, np.diag(self.handed[2]))
+            v = alike(self.whole.controls, v, np.asarray(self.handed[2].diagonal()))
         self.residuals = Residuals(self.whole, theta, v, self.few)
         hidden = self.residuals.finite and self.residuals.moved is None
         # a reverse rule leaves gradients alone
@@ -132,7 +133,7 @@ class Certified:
         residuals = self.residuals
         if self.one_by_one or self.handed:
             return residuals.differences("all controls", residuals.v, residuals.moved)
-        v = alike(residuals.objective.controls, residuals.v, np.diag(self.equations[2]))
+        v = alike(residuals.objective.controls, residuals.v, np.asarray(self.equations[2].diagonal()))
         return residuals.differences("all controls", v, residuals.tangent(v))
 
     @functools.cached_property

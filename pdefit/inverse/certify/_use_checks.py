@@ -31,7 +31,7 @@ def normal_equations_of_the_run(subject: Certified) -> list[Check]:
     # what the fit has is of the data as they are
     objective, name = subject.whole if subject.handed else subject.shifted, f"{subject.kind}Gauss-Newton gradient"
     slopes = subject.slopes(name, objective, value, slope, exact, remedy)
-    image = np.asarray(matrix) @ np.asarray(subject.residuals.v)
+    image = np.asarray(matrix @ subject.residuals.v)
     return [_finite(slope), *slopes, subject.quadratic(f"{subject.kind}Gauss-Newton matrix", image, exact, remedy)]
 
 
@@ -52,7 +52,7 @@ def influence(subject: Certified) -> list[Check]:
     controls = subject.whole.controls
     if not (subject.used.gradient or subject.used.normal_equations):
         return []
-    felt = subject.gradient[1] if subject.used.gradient else np.diag(subject.equations[2])
+    felt = subject.gradient[1] if subject.used.gradient else subject.equations[2].diagonal()
     silent, zero, first = [], np.asarray(felt) == 0, 0
     names = controls.names() if controls.size <= FEW else []
     for control in controls.items:

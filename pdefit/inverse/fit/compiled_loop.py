@@ -16,6 +16,7 @@ from pdefit._util.round_off import round_off
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
 
 # evaluations of a chunk, at most
@@ -64,11 +65,12 @@ def _told(optimizer: AbstractOptimizer, carry: Carry, evaluation: Evaluation) ->
     """The carry after an optimizer was given an evaluation of the point that it proposed, and whether it was accepted."""
     theta = optimizer.ask(carry.state)
     state, accepted = optimizer.tell(carry.state, evaluation)
-    better = evaluation.finite & (evaluation.value < carry.best_value)
+    reached, value = optimizer.best(state, theta, evaluation.value)
+    better = jnp.isfinite(value) & (value < carry.best_value)
     return Carry(
         state=state,
-        best_value=jnp.where(better, evaluation.value, carry.best_value),
-        best_theta=jnp.where(better, theta, carry.best_theta),
+        best_value=jnp.where(better, value, carry.best_value),
+        best_theta=jnp.where(better, reached, carry.best_theta),
         done=optimizer.finished(state),
     ), accepted
 
@@ -134,7 +136,8 @@ def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> floa
 def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, theta: Float[Array, " p"]) -> Carry:
     """The state of an optimizer before its first evaluation."""
     values = jnp.asarray(functional.observed_values + functional.continuity_values or jnp.inf, jnp.float64)
-    box = Box(*functional.controls.box(), jnp.asarray(_round_off(functional, jnp.asarray(theta))), values)
+    each = functional.no_equations if optimizer.tangents and isinstance(functional, Recordings) else None
+    box = Box(*functional.controls.box(), jnp.asarray(_round_off(functional, jnp.asarray(theta))), values, each)
     state = optimizer.init(jnp.asarray(theta), box)
     # explicit dtype: a weakly typed infinity would compile the loop a second time
     return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(theta), jnp.asarray(False))

@@ -19,6 +19,7 @@ from pdefit.inverse.fit.compiled_loop import Carry, EvaluationLog
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, Equations, LowestEquations
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.offload.cost import Cost, analysed, gradient_cost, tangent_cost, trial
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
@@ -80,7 +81,7 @@ class AbstractDriver(abc.ABC):
     @abc.abstractmethod
     def normal_equations(
         self, functional: AbstractObjective, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"] | ArrowEquations]:
         """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
 
     def equations_at(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Equations | None:

@@ -16,6 +16,7 @@ from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, refuse_dense
 from pdefit.inverse.problem.problem import Problem
@@ -51,8 +52,8 @@ class AbstractEvaluated(abc.ABC):
     @abc.abstractmethod
     def normal_equations(
         self, theta: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
-        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r."""
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"] | ArrowEquations]:
+        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r, of many recordings as an arrow."""
 
     @abc.abstractmethod
     def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
@@ -109,7 +110,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
         """The whole vector r(theta)."""
 
     @abc.abstractmethod
-    def grouped_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations:
+    def grouped_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations | RecordingEquations:
         """The normal equations of every group of residuals, summed while the trajectories run. It is for few controls.
 
         Neither the Jacobian nor residuals are held.

@@ -3,15 +3,17 @@
 from collections.abc import Callable
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
 
 # of every group of residuals; and J, J_r^T r and J_r^T J_r of all
-Equations = tuple[SegmentNormalEquations, tuple[Array, Array, Array]]
+Equations = tuple[SegmentNormalEquations | RecordingEquations, tuple[Array, Array, Array | ArrowEquations]]
 
 VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
 # value, gradient and growth of the adjoint, as optimizers are given them
@@ -51,8 +53,9 @@ class LowestEquations:
 
 
 def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
-    """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
-    return on_one_device(EQUATIONS(functional, theta)[1])
+    """J, J_r^T r and J_r^T J_r, the last as an array."""
+    value, gradient, matrix = on_one_device(EQUATIONS(functional, theta)[1])
+    return value, gradient, jnp.asarray(np.asarray(matrix))
 
 
 def weighted(functional, theta) -> dict[str, np.ndarray]:

@@ -16,8 +16,8 @@ from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective._shared_controls import check_shared, joined, without_shared
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
-from pdefit.inverse.objective.segment_jacobian import added, dense
+from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
+from pdefit.inverse.objective.segment_jacobian import added
 from pdefit.inverse.objective.stacking import Extent, extent, stacked, unstacked
 from pdefit.inverse.problem.problem import Problem
 
@@ -175,11 +175,24 @@ class Recordings(AbstractObjective):
 
     def extra_residuals(self, theta: Float[Array, " p"]) -> Float[Array, " e"]:
         """Residuals of regularizers and priors of shared controls, and of the gauge."""
-        parts = zip(self.controls.items, self.controls.split(theta), strict=True)
-        own = jnp.concatenate([jnp.zeros(0), *(part for c, part in parts if not c.own)])
-        values = self._shared.values(own)
+        return jnp.concatenate([self._shared_residuals(theta[self.columns[0, self._of_all]]), self.sums @ theta])
+
+    def _shared_residuals(self, shared: Float[Array, " s"]) -> Float[Array, " e"]:
+        """Residuals of regularizers and priors of shared controls, by these controls."""
+        values = self._shared.values(shared)
         regularized = [r.residual(values[r.control]) for r in self.regularizers]
-        return jnp.concatenate([*regularized, *self._shared.prior_residuals(own), self.sums @ theta])
+        return jnp.concatenate([jnp.zeros(0), *regularized, *self._shared.prior_residuals(shared)])
+
+    @property
+    def _of_all(self) -> np.ndarray:
+        """Which elements of a recording's theta all share, (s,)."""
+        items = self.members.controls.items
+        return np.flatnonzero(np.repeat([not c.own for c in items], [c.size for c in items]))
+
+    @property
+    def _of_each(self) -> np.ndarray:
+        """Which elements of a recording's theta are its own, (q,)."""
+        return np.setdiff1d(np.arange(self.columns.shape[1]), self._of_all)
 
     def _shared_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
         return jnp.sum(self.extra_residuals(theta) ** 2) / 2
@@ -203,13 +216,25 @@ class Recordings(AbstractObjective):
         return jnp.concatenate([jnp.ravel(self.each_stacked(Functional.residuals, theta)), self.extra_residuals(theta)])
 
     def grouped_equations(self, theta):
-        half_square, gradient, matrix, columns, r, jac = self.each_stacked(Functional.grouped_equations, theta)
-        shared, p = self.extra_residuals(theta), self.controls.size
-        own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), columns)
-        return SegmentNormalEquations(
-            *(jnp.concatenate(x) for x in (half_square, gradient, matrix, own)),
-            extra=jnp.concatenate([jnp.ravel(r), shared]),
-            extra_jac=jnp.concatenate([dense(jac, self.columns, p), jax.jacfwd(self.extra_residuals)(theta)]),
+        each = self.each_stacked(Functional.grouped_equations, theta)
+        shared, (e, c) = theta[self.columns[0, self._of_all]], self.columns.shape
+        # each recording takes an equal part of what belongs to the shared controls alone
+        r, moved = self._shared_residuals(shared), jax.jacfwd(self._shared_residuals)(shared)
+        jac = jnp.zeros((r.size, c)).at[:, self._of_all].set(moved)
+        each = each._replace(
+            extra=jnp.concatenate([each.extra, jnp.tile(r / np.sqrt(e), (e, 1))], axis=1),
+            extra_jac=jnp.concatenate([each.extra_jac, jnp.tile(jac / np.sqrt(e), (e, 1, 1))], axis=1),
+        )
+        coupled = jnp.asarray(self.sums) @ theta
+        return RecordingEquations(each, self.columns, self._of_all, self._of_each, self.sums, coupled)
+
+    @property
+    def no_equations(self) -> ArrowEquations:
+        """Normal equations of zero, for the state of an optimizer before its first evaluation."""
+        e, c = self.columns.shape
+        zeros = jnp.zeros(e), jnp.zeros((e, c)), jnp.zeros((e, c, c))
+        return ArrowEquations(
+            *zeros, *map(jnp.asarray, (self.columns[0, self._of_all], self.columns[:, self._of_each], self.sums))
         )
 
     # --- what its residuals are ----------------------------------------------------------------------------------------

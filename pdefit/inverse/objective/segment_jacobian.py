@@ -111,6 +111,10 @@ class SegmentNormalEquations(NamedTuple):
         gradient = added(self.gradient, self.columns, p) + jac.T @ r
         return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
 
+    def joined(self) -> "SegmentNormalEquations":
+        """The same; of many recordings it is that of all."""
+        return self
+
 
 def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:
     """The derivatives of the gap at the end of every segment, (S, n, k + n).

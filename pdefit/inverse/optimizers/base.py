@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.inverse.objective.abstract import AbstractEvaluated
+from pdefit.inverse.objective.recording_equations import ArrowEquations
 
 # standard deviations of round-off that are not taken for a change
 _NOISE = 4.0
@@ -26,7 +27,7 @@ class Evaluation(NamedTuple):
     **Arguments:**
 
     - `value`, `gradient`: J and its gradient, (p,).
-    - `matrix`: J_r^T J_r, (p, p), where it is formed.
+    - `matrix`: J_r^T J_r, (p, p), where it is formed; of recordings as the normal equations of each.
     - `growth`: the growth of the adjoint on its way back, where there was one.
     - `direction`: a step that products with the matrix gave, (p,).
     - `curvature`: the curvature of each element that they showed, (p,).
@@ -36,7 +37,7 @@ class Evaluation(NamedTuple):
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
-    matrix: Float[Array, "p p"] | None = None
+    matrix: Float[Array, "p p"] | ArrowEquations | None = None
     growth: Float[Array, ""] | float = 0.0
     direction: Float[Array, " p"] | None = None
     curvature: Float[Array, " p"] | None = None
@@ -87,12 +88,14 @@ class Box(NamedTuple):
     - `lower`, `upper`: the bounds, (p,); infinite where there are none.
     - `round_off`: the round-off of J over sqrt(2 J), which is that of one residual; 0 in float64, where 1e-13 of J is more.
     - `values`: the number of residuals of data and gaps; infinite where their size says nothing about noise.
+    - `nothing`: normal equations of zero, in the form that an optimizer will be given; None for a matrix (p, p).
     """
 
     lower: np.ndarray | Array
     upper: np.ndarray | Array
     round_off: Float[Array, ""] | float = 0.0
     values: Float[Array, ""] | float = np.inf
+    nothing: ArrowEquations | None = None
 
     def variance(self, value: Float[Array, ""]) -> Float[Array, ""]:
         """The variance of residuals in sigma^2, at least 1; 0 where they are far below sigma, so that they are no noise.
@@ -102,7 +105,7 @@ class Box(NamedTuple):
         variance = 2 * value / self.values
         return jnp.where(variance >= _NOISY, jnp.maximum(1.0, variance), 0.0)
 
-    def noise(self, value: Float[Array, ""]) -> Float[Array, ""]:
+    def noise(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
         """The difference that two values of J about this one may have by round-off."""
         return _NOISE * self.round_off * jnp.sqrt(2 * jnp.abs(value))
 
@@ -162,6 +165,16 @@ class AbstractOptimizer(eqx.Module):
         - `state`: the state before.
         - `evaluation`: what `evaluate` returned for it.
         """
+
+    def best(self, state: PyTree, theta: Float[Array, " p"], value: Float[Array, ""]) -> tuple[Array, Array]:
+        """The point that was reached, and J there; by default the one that was evaluated.
+
+        **Arguments:**
+
+        - `state`: the state after an evaluation.
+        - `theta`, `value`: the point that was evaluated, and J there.
+        """
+        return theta, value
 
     def converged(self, state: PyTree) -> Bool[Array, ""]:
         """Whether the best point is a minimum, as far as the optimizer can judge; by default a flag of the state."""

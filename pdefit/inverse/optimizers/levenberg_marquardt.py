@@ -4,15 +4,17 @@ from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
-from jax.scipy.linalg import cho_factor, cho_solve
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
+from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, exhausts, select, settled
 
 # residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
 # rounds in which elements beyond their limits are held; the step is cut at the limits after that
 _ROUNDS = 5
+# a recording that is damped so much stands still, and is helpless
+_STILL, _HELPLESS = 1e4, 1e15
 # the number of evaluations between two checks of whether the fit creeps
 _WATCHED = 20
 # the linear model cannot follow a bent valley where J falls by this many times the promise, and this part of it is
@@ -28,7 +30,8 @@ class _State(NamedTuple):
     point: Point
     trial: Array
     first_value: Array
-    matrix: Array
+    equations: ArrowEquations
+    # of each recording
     damping: Array
     growth: Array
     started: Array
@@ -39,9 +42,16 @@ class _State(NamedTuple):
     watch: "_Watch"
     box: Box
 
+    def slack(self, value: Array) -> Array:
+        """The fall of J that is lost in its round-off: an improvement counts when no more than that was promised."""
+        return jnp.maximum(1e-13 * value, self.box.noise(value))
+
 
 class _Watch(NamedTuple):
-    """J and the decrease that the full step promised some evaluations ago, to recognise a fit that creeps."""
+    """J and the decrease that the full step promised some evaluations ago, to recognise a fit that creeps.
+
+    Of recordings that share nothing these are those of each, (E,); else (1,). It creeps when no recording does not.
+    """
 
     value: Array
     promise: Array
@@ -55,23 +65,28 @@ class _Watch(NamedTuple):
         fallen = self.value - value
         blind = (fallen > _BLIND * self.promise) & (promise > _AGAIN * self.promise) & (promise > _LITTLE * value)
         futile = (fallen < _NOTHING * self.value) & (promise > _NOTHING * value)
+        creeps = jnp.any(blind | futile) & jnp.all(blind | futile | (promise <= _LITTLE * value))
         anew = first | due
         return _Watch(
             value=jnp.where(anew, value, self.value),
             promise=jnp.where(anew, promise, self.promise),
             evaluations=jnp.where(due, 0, evaluations),
-            creeps=self.creeps | (due & (blind | futile)),
+            creeps=self.creeps | (due & creeps),
         )
 
 
 class LevenbergMarquardt(AbstractOptimizer):
     """Damped Gauss-Newton steps: (A + damping diag A) step = -g with A = J_r^T J_r.
 
-    For up to about 200 numbers, or 1000 with free node states. Not for fields (`LBFGS`, `GaussNewtonCG`), because every
-    unknown costs a tangent, or with a continuous adjoint, which has none.
+    For up to about 200 numbers, or 1000 with free node states, and as many again of each recording. Not for fields
+    (`LBFGS`, `GaussNewtonCG`), because every unknown costs a tangent, or with a continuous adjoint, which has none.
 
     The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
     `max_step` are held there, and the others find their step anew.
+
+    Each of many recordings has a damping of its own, by its own ratio. Shared unknowns have the geometric mean. So one
+    whose guess is bad slows the others little. A step is accepted where J of all falls, or
+    recording by recording where nothing is shared. The cost of a step grows with the number of recordings.
 
     Where residuals are noise it has converged when the undamped step moves no combination of unknowns by more than a tenth
     of its standard error (`decrement`), and as much as J fell is promised no more. Anywhere it has converged when
@@ -108,75 +123,89 @@ class LevenbergMarquardt(AbstractOptimizer):
         return Evaluation(*functional.normal_equations(self.ask(state)))
 
     def init(self, theta, box):
-        p, zero, false = theta.size, jnp.zeros((), theta.dtype), jnp.zeros((), bool)
+        zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)
+        equations = box.nothing or ArrowEquations.single(zero, 0 * theta, jnp.zeros((theta.size, theta.size)))
+        each = jnp.ones_like(equations.half_square)
+        watched = each if equations.separate else each[:1]
         return _State(
             point=Point.before(theta),
             trial=theta,
             first_value=zero,
-            matrix=jnp.zeros((p, p)),
-            damping=jnp.asarray(self.damping, theta.dtype),
-            growth=jnp.asarray(2.0, theta.dtype),
+            equations=equations,
+            damping=self.damping * each,
+            growth=2 * each,
             started=false,
             converged=false,
             stuck=false,
             promise=zero,
-            watch=_Watch(zero, zero, jnp.zeros((), int), false),
-            box=box,
+            watch=_Watch(0 * watched, 0 * watched, jnp.zeros((), int), false),
+            box=box._replace(nothing=None),
         )
 
     def ask(self, state):
         return state.trial
 
     def tell(self, state, evaluation):
-        before = state.point
-        matrix = jnp.zeros_like(state.matrix) if evaluation.matrix is None else evaluation.matrix
-        finite = evaluation.finite & jnp.all(jnp.isfinite(matrix))
-        step = state.trial - before.theta
-        predicted = -(jnp.vdot(before.gradient, step) + step @ state.matrix @ step / 2)
-        actual = before.value - evaluation.value
-        # an improvement lost in the round-off of J counts when the model promised no more than that
-        slack = jnp.maximum(1e-13 * before.value, state.box.noise(before.value))
-        in_noise = (predicted <= slack) & (actual >= -slack)
-        first = ~state.started
-        accepted = finite & (first | (actual > 0) | in_noise)
+        before, known = state.point, state.equations
+        equations = evaluation.matrix
+        if not isinstance(equations, ArrowEquations):
+            matrix = jnp.zeros_like(known.matrix[0]) if equations is None else equations
+            equations = ArrowEquations.single(evaluation.value, evaluation.gradient, matrix)
+        step, first = state.trial - before.theta, ~state.started
+        predicted = -(jnp.vdot(before.gradient, step) + step @ (known @ step) / 2)
+        fallen = before.value - evaluation.value
+        slack, (ratio, good) = state.slack(before.value), _judged(known, equations, step, state)
+        # recordings that share nothing are accepted one by one
+        whole = first | (fallen > 0) | ((predicted <= slack) & (fallen >= -slack))
+        each = jnp.where(known.separate & ~first, good, whole & evaluation.finite & jnp.all(equations.finite))
+        accepted = jnp.any(each)
+        # those that are to blame are damped; where their own unknowns stand still already, all are
+        poor = ~each & ~good
+        poor |= ~accepted & ~jnp.any(poor & (state.damping < _STILL))
+        eased = jnp.where(each & ~first, jnp.clip(1 - (2 * ratio - 1) ** 3, 1 / 3, 2.0), 1.0)
+        damping = jnp.minimum(state.damping * jnp.where(poor, state.growth, eased), _HELPLESS)
+        growth = jnp.where(poor, 2 * state.growth, jnp.where(each, 2.0, state.growth))
 
-        ratio = jnp.where(predicted > 0, actual / jnp.where(predicted > 0, predicted, 1.0), 0.0)
-        eased = state.damping * jnp.maximum(1 / 3, 1 - (2 * ratio - 1) ** 3)
-        damping = jnp.where(accepted, jnp.where(first, state.damping, eased), state.damping * state.growth)
-        growth = jnp.where(accepted, 2.0, 2 * state.growth)
-
-        trial = Point.at(state.trial, evaluation)
-        point, matrix = select(accepted, (trial, matrix), (before, state.matrix))
-        step, promise, full = _step(point, matrix, damping, state.box, self.max_step)
-        first_value = jnp.where(first, evaluation.value, state.first_value)
-        helpless = damping > 1e15
+        point, equations = _taken(each, Point.at(state.trial, evaluation), equations, before, known)
+        actual = before.value - point.value
+        step, promise, full = _step(point, equations, damping, state.box, self.max_step)
+        watched = point.value[None], promise[None]
+        if known.separate:
+            watched = equations.half_square, -jnp.sum(equations.gradient * equations.parts(full), axis=1) / 2
+        first_value = jnp.where(first, point.value, state.first_value)
+        helpless = jnp.all(damping >= _HELPLESS)
         still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(point.theta)))
         # the gradient is better than J: the step that goes beyond its round-off is taken
         done = (
             (promise <= self.tolerance * point.value)
-            | (in_noise & (promise <= slack))
+            | ((predicted <= slack) & (actual >= -slack) & (promise <= slack))
             | (point.value <= _ROUND_OFF**2 * first_value)
             | still
         )
         little = self.decrement * state.box.variance(point.value) / 2
         done |= exhausts(state.promise, promise, actual, little)
         converged = accepted & ~first & done
-        stuck = helpless | (first & ~finite)
+        stuck = helpless | (first & ~accepted)
         new = _State(
             point=point,
             trial=state.box.clip(point.theta + step),
             first_value=first_value,
-            matrix=matrix,
+            equations=equations,
             damping=damping,
             growth=growth,
             started=jnp.ones((), bool),
             converged=converged,
             stuck=stuck,
             promise=promise,
-            watch=state.watch.after(point.value, promise, first),
+            watch=state.watch.after(*watched, first),
             box=state.box,
         )
         return new, accepted
+
+    def best(self, state, theta, value):
+        # recordings that share nothing reach a point that was never evaluated as a whole
+        reached = state.point.theta, jnp.where(state.stuck, value, state.point.value)
+        return reached if state.equations.separate else (theta, value)
 
     def finished(self, state):
         return jnp.any(jnp.stack([state.converged, state.stuck, state.watch.creeps]))
@@ -193,8 +222,36 @@ class LevenbergMarquardt(AbstractOptimizer):
         )
 
 
+def _judged(
+    before: ArrowEquations, after: ArrowEquations, step: Float[Array, " p"], state: _State
+) -> tuple[Float[Array, " E"], Bool[Array, " E"]]:
+    """The ratio of actual to predicted decrease of every recording, and whether its step was good.
+
+    A step that serves others may be predicted to raise J of this one. So what was not predicted is compared with the
+    decrease that its damped model alone gives, where that is more. For one record both are the same.
+    """
+    moved, slack = before.parts(step), state.slack(before.half_square)
+    bend = jnp.einsum("ei,eij,ej->e", moved, before.matrix, moved) / 2
+    predicted, actual = -jnp.sum(before.gradient * moved, axis=1) - bend, before.half_square - after.half_square
+    size = jnp.maximum(predicted, bend + state.damping * jnp.sum(before.diagonals * moved**2, axis=1))
+    ratio = jnp.where(size > 0, 1 - (predicted - actual) / jnp.where(size > 0, size, 1.0), 0.0)
+    ratio = jnp.where(after.finite, ratio, -jnp.inf)
+    return ratio, after.finite & ((ratio > 0) | ((predicted <= slack) & (actual >= -slack)))
+
+
+def _taken(
+    each: Bool[Array, " E"], trial: Point, after: ArrowEquations, point: Point, before: ArrowEquations
+) -> tuple[Point, ArrowEquations]:
+    """The point and its equations, after some recordings, or all, took a step."""
+    if not before.separate:
+        return select(jnp.all(each), (trial, after), (point, before))
+    equations = after.only(each, before)
+    theta = before.added(jnp.where(each[:, None], before.parts(trial.theta), before.parts(point.theta)))
+    return Point(theta, jnp.sum(equations.half_square), equations.added(equations.gradient)), equations
+
+
 def _step(
-    point: Point, matrix: Float[Array, "p p"], damping: Array, box: Box, max_step: float
+    point: Point, equations: ArrowEquations, damping: Float[Array, " E"], box: Box, max_step: float
 ) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
     """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix.
 
@@ -205,23 +262,23 @@ def _step(
     """
     theta, gradient = point.theta, point.gradient
     free = ~box.blocked(theta, -gradient)
-    diagonal = jnp.diag(matrix)
+    diagonal = equations.diagonal()
     # an element without any influence keeps its place
     scale = jnp.where(free & (diagonal > 0), 1 / jnp.sqrt(jnp.where(diagonal > 0, diagonal, 1.0)), 0.0)
-    scaled = scale[:, None] * matrix * scale[None, :] + jnp.diag(jnp.where(scale > 0, 0.0, 1.0))
-    slope = scale * gradient
+    scaled, slope = equations.scaled(scale), scale * gradient
+    # shared elements by the geometric mean, weighed by what recordings tell of them: one alone must not hold them up
+    weight, logs = (scaled.added(x[:, None] * scaled.diagonals) for x in (jnp.ones_like(damping), jnp.log(damping)))
+    shift = weight * jnp.exp(logs / jnp.where(weight > 0, weight, 1.0))
 
     def solve(shift: Array, held: Array, at: Array) -> Array:
         """The scaled step of all elements but those that are held, and stay where they are."""
-        pulled = jnp.where(held, at, slope + scaled @ jnp.where(held, at, 0.0))
-        damped = scaled + shift * jnp.eye(scale.size)
-        alone = jnp.where(held[:, None] | held[None, :], jnp.eye(scale.size), damped)
-        return jnp.where(held, at, -cho_solve(cho_factor(alone), pulled))
+        pulled = slope + scaled @ jnp.where(held, at, 0.0)
+        return jnp.where(held, at, -scaled.solve(pulled, shift, held | (scale == 0)))
 
     # a matrix that is singular to round-off must not end the fit: its eigenvalues are at most its size
-    round_off = 4 * jnp.finfo(matrix.dtype).eps * scale.size**2
+    round_off = 4 * jnp.finfo(slope.dtype).eps * equations.gradient.shape[1] ** 2
     nothing = jnp.zeros(theta.size, bool), jnp.zeros(theta.size)
-    full = solve(jnp.asarray(round_off), *nothing)
+    full = solve(jnp.full(theta.size, round_off), *nothing)
     # limits act element by element, because one that the data hardly determine must not hold up the others
     lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
     inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
@@ -231,11 +288,11 @@ def _step(
     # may move another one beyond its own limit, hence the rounds.
     def hold(_: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
         held, at = before
-        step = scale * solve(jnp.maximum(damping, round_off), held, at)
+        step = scale * solve(jnp.maximum(shift, round_off), held, at)
         limited = jnp.clip(step, lowest, highest)
         beyond = held | (step != limited)
         return beyond, jnp.where(beyond, limited * inverse, 0.0)
 
     held, at = lax.fori_loop(0, _ROUNDS, hold, nothing)
-    step = jnp.clip(scale * solve(jnp.maximum(damping, round_off), held, at), lowest, highest)
+    step = jnp.clip(scale * solve(jnp.maximum(shift, round_off), held, at), lowest, highest)
     return step, -jnp.vdot(slope, full) / 2, scale * full

@@ -133,7 +133,7 @@ def intervals(
     if theta.size > _MANY:
         return _beside_fields(functional, theta, level, sigma_stated)
     equations = equations or EQUATIONS(with_tangents(functional), theta)
-    groups, (_, gradient, matrix) = jax.tree.map(np.asarray, equations)
+    groups, gradient, matrix = jax.tree.map(np.asarray, equations[0].joined()), *map(np.asarray, equations[1][1:])
     names = functional.controls.names()
     norms = _norms(names, matrix)
     inverse, null = _inverse(matrix, norms)

@@ -12,6 +12,7 @@ from problems import GRID, planets, positions_functional
 import pdefit
 from pdefit.inverse.fit import traced
 from pdefit.inverse.objective.compiled import GRADIENT
+from pdefit.inverse.objective.recording_equations import ArrowEquations
 
 BATCHES = [pdefit.batches.Vmap(), pdefit.batches.Loop(), pdefit.batches.Chunk(2)]
 BELIEF = pdefit.priors.Normal(1.2, 0.1)
@@ -51,11 +52,18 @@ VALUE = eqx.filter_jit(lambda objective, theta: objective.value(theta))
 ASKED = ("value_and_grad", "jvp", "gauss_newton_product", "hessian_vector_product", "normal_equations")
 
 
+def dense(equations):
+    """The same with the matrix as an array."""
+    value, gradient, matrix = equations
+    return value, gradient, matrix.dense() if isinstance(matrix, ArrowEquations) else matrix
+
+
 @eqx.filter_jit
 def ask(objective, theta, v, asked=ASKED):
     """Every answer, or some, in one compiled program."""
     with_v = ("jvp", "gauss_newton_product", "hessian_vector_product")
     answers = {n: getattr(objective, n)(theta, *([v] if n in with_v else [])) for n in asked}
+    answers["normal_equations"] = dense(answers["normal_equations"])
     if asked != ASKED:
         return answers
     r, jac = objective.residuals_and_jacobian(theta)
@@ -185,7 +193,7 @@ def test_segments_run_inside_the_batch_with_free_node_states():
     joint = pdefit.Recordings(functionals, batch=pdefit.batches.Loop())
     assert joint.controls.size == 3 + 2 * 4 * 6 and joint.groups == 8
     theta = joint.theta0 + 0.01 * jax.random.normal(jax.random.key(0), (joint.controls.size,))
-    squares = eqx.filter_jit(lambda f, theta: f.normal_equations(theta))
+    squares = eqx.filter_jit(lambda f, theta: dense(f.normal_equations(theta)))
     parts = [{"sum": squares(f, theta[c])} for f, c in zip(functionals, joint.columns, strict=True)]
     for found, want in zip(squares(joint, theta), added(joint, parts, "sum"), strict=True):
         np.testing.assert_allclose(found, want, rtol=1e-10, atol=1e-10 * np.max(np.abs(want)))
@@ -211,7 +219,7 @@ def test_segments_from_data_may_differ_in_number():
     np.testing.assert_allclose(VALUE(joint, theta), sum(VALUE(f, theta) for f in functionals), rtol=1e-12)
     assert joint.groups == sum(f.layout.segments for f in functionals) == 6
     # one segment pads the second recording
-    halves = eqx.filter_jit(lambda joint, theta: joint.grouped_equations(theta).half_square)(joint, theta)
+    halves = eqx.filter_jit(lambda joint, theta: joint.grouped_equations(theta).joined().half_square)(joint, theta)
     assert np.count_nonzero(halves) == 6
     found = pdefit.intervals(joint, theta)
     assert "6 segments" in found.method and found.degrees == 5

@@ -295,7 +295,7 @@ def test_a_fit_to_noise_ends_within_a_tenth_of_its_standard_errors():
     optimizers = [pdefit.optimizers.LevenbergMarquardt(decrement=d) for d in (0.01, 0.0)]
     (count, state), (more, minimum) = (creeping(o, noisy_decay, start, box=box) for o in optimizers)
     assert count < more and optimizers[0].converged(state) and optimizers[1].remark(minimum) is None
-    error = np.sqrt(np.diag(np.linalg.inv(minimum.matrix)))
+    error = np.sqrt(np.diag(np.linalg.inv(minimum.equations.matrix[0])))
     assert np.all(np.abs(state.point.theta - minimum.point.theta) < 0.1 * error)
     assert optimizers[0].remark(state).startswith("ended where J could fall by ")
     # a fit that ends by another criterion does not claim it

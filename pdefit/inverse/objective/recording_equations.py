@@ -1,0 +1,171 @@
+"""The normal equations of many recordings: a block-arrow matrix of unknowns that all share, and of those of each.
+
+    A = | C    B_1^T  B_2^T  ... |      C (s, s) of the s shared unknowns
+        | B_1  K_1               |      K_e (q, q) of the q unknowns that recording e has for itself
+        | B_2         K_2        |      B_e (q, s) between them
+
+It is solved by its Schur complement C - sum_e B_e^T K_e^-1 B_e, so that time and memory grow with the number of
+recordings, and not with its square or cube.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, added, added_matrices, dense
+
+
+class ArrowEquations(eqx.Module):
+    """The normal equations of E recordings, each in its c = s + q unknowns, the shared ones first.
+
+    As a matrix it is their sum. It has those operations of an array that are asked of a Gauss-Newton matrix.
+
+    **Arguments:**
+
+    - `half_square`: J of each recording, (E,). What belongs to shared unknowns alone is divided among all.
+    - `gradient`, `matrix`: its J_r^T r and J_r^T J_r, (E, c) and (E, c, c).
+    - `shared`, `own`: the elements of theta that these are, (s,) and (E, q). What lies beyond theta is held.
+    - `sums`: the Jacobian of residuals that couple recordings, linear ones, (g, p).
+    """
+
+    half_square: Float[Array, " E"]
+    gradient: Float[Array, "E c"]
+    matrix: Float[Array, "E c c"]
+    shared: Int[Array | np.ndarray, " s"]
+    own: Int[Array | np.ndarray, "E q"]
+    sums: Float[Array | np.ndarray, "g p"]
+
+    @staticmethod
+    def single(value: Float[Array, ""], gradient: Float[Array, " p"], matrix: Float[Array, "p p"]) -> "ArrowEquations":
+        """The normal equations of one record."""
+        p = gradient.size
+        places = np.zeros(0, int), np.arange(p)[None]
+        return ArrowEquations(value[None], gradient[None], matrix[None], *places, np.zeros((0, p)))
+
+    @property
+    def separate(self) -> bool:
+        """Whether recordings share nothing, so that each is a problem of its own."""
+        return not self.shared.size and not self.sums.shape[0]
+
+    @property
+    def finite(self) -> Bool[Array, " E"]:
+        """Whether a recording can be used at all."""
+        parts = self.half_square, jnp.sum(self.gradient, axis=1), jnp.sum(self.matrix, axis=(1, 2))
+        return jnp.all(jnp.isfinite(jnp.stack(parts)), axis=0)
+
+    @property
+    def columns(self) -> Int[Array, "E c"]:
+        """The elements of theta that belong to each recording."""
+        return jnp.concatenate([jnp.tile(self.shared, (len(self.own), 1)), self.own], axis=1)
+
+    @property
+    def diagonals(self) -> Float[Array, "E c"]:
+        """The diagonal of the matrix of each recording."""
+        return jnp.diagonal(self.matrix, axis1=1, axis2=2)
+
+    def parts(self, v: Shaped[Array, " p"]) -> Shaped[Array, "E c"]:
+        """The part of a vector that belongs to each recording, 0 where something is held."""
+        return jnp.asarray(v).at[self.columns].get(mode="fill", fill_value=0)
+
+    def added(self, parts: Float[Array, "E c"]) -> Float[Array, " p"]:
+        """The sum of one vector for each recording."""
+        return added(parts, self.columns, self.sums.shape[1])
+
+    def only(self, each: Bool[Array, " E"], others: "ArrowEquations") -> "ArrowEquations":
+        """These of some recordings, and others of the rest."""
+
+        def one(new: Array, old: Array) -> Array:
+            return jnp.where(each.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        parts = [(e.half_square, e.gradient, e.matrix) for e in (self, others)]
+        return eqx.tree_at(lambda e: (e.half_square, e.gradient, e.matrix), self, tuple(map(one, *parts)))
+
+    def diagonal(self) -> Float[Array, " p"]:
+        """The diagonal of the whole matrix."""
+        return self.added(self.diagonals) + jnp.sum(self.sums**2, axis=0)
+
+    def __matmul__(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
+        return self.added(jnp.einsum("eij,ej->ei", self.matrix, self.parts(v))) + self.sums.T @ (self.sums @ v)
+
+    def dense(self) -> Float[Array, "p p"]:
+        """The whole matrix."""
+        return added_matrices(self.matrix, self.columns, self.sums.shape[1]) + self.sums.T @ self.sums
+
+    def __array__(self, dtype: type | None = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.dense(), dtype)
+
+    def scaled(self, scale: Float[Array, " p"]) -> "ArrowEquations":
+        """The same with the matrix multiplied by a diagonal one from both sides."""
+        each = self.parts(scale)
+        matrix = each[:, :, None] * self.matrix * each[:, None, :]
+        return eqx.tree_at(lambda e: (e.matrix, e.sums), self, (matrix, self.sums * scale[None]))
+
+    def solve(
+        self, right: Float[Array, " p"], shift: Float[Array, " p"], held: Bool[Array, " p"]
+    ) -> Float[Array, " p"]:
+        """The solution x of (A + diag shift) x = right in all elements but those that are held, which are 0."""
+        s, (g, p) = self.shared.size, self.sums.shape
+        free = self.parts(~held)
+        matrix = jnp.where(free[:, :, None] & free[:, None, :], self.matrix, 0.0)
+        lift, right = jnp.where(held, 1.0, shift), jnp.where(held, 0.0, right)
+        sums = jnp.where(held[None], 0.0, self.sums)
+        # what is beyond theta is held, too
+        own = matrix[:, s:, s:] + jax.vmap(jnp.diag)(jnp.asarray(lift).at[self.own].get(mode="fill", fill_value=1.0))
+        # the sums are unknowns, too: with y = sums x a row for each, and none of them couples recordings any more
+        between = jnp.moveaxis(sums.at[:, self.own].get(mode="fill", fill_value=0.0), 0, 2)
+        borders = jnp.concatenate([matrix[:, s:, :s], between, self.parts(right)[:, s:, None]], axis=2)
+        inner = jnp.sum(matrix[:, :s, :s], axis=0) + jnp.diag(lift[self.shared])
+        corner = jnp.block([[inner, sums[:, self.shared].T], [sums[:, self.shared], -jnp.eye(g)]])
+        factor = jnp.linalg.cholesky(own)
+        # as Cholesky's algorithm would do it: to invert K_e would lose more to round-off
+        w = solve_triangular(factor, borders, lower=True)
+        left = jnp.einsum("eqi,eqj->ij", w[:, :, :-1], w)
+        few = jnp.linalg.solve(corner - left[:, :-1], jnp.concatenate([right[self.shared], jnp.zeros(g)]) - left[:, -1])
+        alone = w[:, :, -1] - jnp.einsum("eqi,i->eq", w[:, :, :-1], few)
+        alone = solve_triangular(factor, alone[:, :, None], lower=True, trans=1)[:, :, 0]
+        return jnp.zeros(p).at[self.own].set(alone).at[self.shared].set(few[:s])
+
+
+class RecordingEquations(NamedTuple):
+    """The normal equations of every segment of E recordings.
+
+    **Arguments:**
+
+    - `each`: those of each recording in its own theta of c elements, stacked.
+    - `columns`: the elements of theta that these are, (E, c).
+    - `shared`, `own`: which of the c all recordings share, (s,), and which each has for itself, (q,).
+    - `sums`, `sum_residuals`: the Jacobian of linear residuals that couple recordings, (g, p), and these, (g,).
+    """
+
+    each: SegmentNormalEquations
+    columns: Array | np.ndarray
+    shared: Array | np.ndarray
+    own: Array | np.ndarray
+    sums: Array | np.ndarray
+    sum_residuals: Float[Array, " g"]
+
+    def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], ArrowEquations]:
+        """J, J_r^T r and J_r^T J_r of all recordings together, the last as those of each."""
+        half_square, gradient, matrix = jax.vmap(SegmentNormalEquations.total)(self.each)
+        order = np.concatenate([self.shared, self.own])
+        places = self.columns[0, self.shared], self.columns[:, self.own]
+        arrow = ArrowEquations(
+            half_square, gradient[:, order], matrix[:, order[:, None], order], *places, jnp.asarray(self.sums)
+        )
+        r = self.sum_residuals
+        return jnp.sum(half_square) + r @ r / 2, arrow.added(arrow.gradient) + self.sums.T @ r, arrow
+
+    def joined(self) -> SegmentNormalEquations:
+        """Those of all segments in the whole theta, with a dense Jacobian of regularizers and priors."""
+        half_square, gradient, matrix, inside, r, jac = self.each
+        own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), inside)
+        return SegmentNormalEquations(
+            *(jnp.concatenate(x) for x in (half_square, gradient, matrix, own)),
+            extra=jnp.concatenate([jnp.ravel(r), self.sum_residuals]),
+            extra_jac=jnp.concatenate([dense(jac, self.columns, self.sums.shape[1]), self.sums]),
+        )
