@@ -12,9 +12,7 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.build_members import build_members
 from pdefit.output.pictures.figures import draw_all
 
-_RATES = ", ".join(f"{name}: {{transform: log, guess: 0.6}}" for name in ("alpha", "beta", "gamma", "delta"))
-_START = "y0: {prey: {transform: log, guess: data}, predator: {transform: log, guess: data}}"
-PREY = ("system=populations/lotka_volterra", "solver=rk4", "dt=0.1", f"controls={{{_RATES}, {_START}}}")
+PREY = ("experiment=populations/lotka_volterra_500", "~controls.c1", "~controls.c2", "~stages.half", "dt=0.25")
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +35,12 @@ def table(tmp_path_factory):
 
 
 def _words(table, *more):
-    data = f"data={{path: '{table}', variables: {{prey: prey, predator: predator}}, sigma: {{prey: 0.01, predator: 0.01}}}}"
-    return (*PREY, data, *more)
+    return (*PREY, f"data.path={table}", "data.sigma={prey: 0.01, predator: 0.01}", *more)
 
 
 def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, table, tmp_path):
     run = tmp_path / "run"
-    code, out, err = pdefit_inside("fit", *_words(table, "members=system", f"hydra.run.dir={run}", "render=false"))
+    code, out, err = pdefit_inside("fit", *_words(table, f"hydra.run.dir={run}", "render=false"))
     assert code == 0, err
     told = " ".join(out.split())
     assert "4 members with 6 unknowns each" in told and "3 of 4 fitted to the noise" in told
@@ -64,9 +61,9 @@ def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, table, tmp_p
 
 
 def test_a_member_is_the_experiment_of_its_recording(compose, table):
-    exp = build_members(compose(*_words(table, "members=system")))
+    exp = build_members(compose(*_words(table)))
     assert exp.names == ("a", "b", "c", "odd") and np.isnan(exp.truth).all()
-    alone = build_experiment(compose(*_words(table, "data.select={system: b}"))).first
+    alone = build_experiment(compose(*_words(table, "members=null", "+data.select={system: b}"))).first
     same = exp.members.member(1)
     assert float(same.value(same.theta0)) == pytest.approx(float(alone.value(alone.theta0)), rel=1e-12)
     np.testing.assert_array_equal(same.theta0, alone.theta0)
@@ -75,12 +72,12 @@ def test_a_member_is_the_experiment_of_its_recording(compose, table):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("members=system", "recordings=system"), "set one of them to null"),
-        (("members=system", "starts=sobol"), "starts belong to a single fit"),
+        (("recordings=system",), "set one of them to null"),
+        (("starts=sobol",), "starts belong to a single fit"),
         (("members=3",), "members expects a list of files"),
-        (("starts=sobol", "starts.count=0"), "1 or more"),
-        (("starts=sobol", "starts.when=sometimes"), "always or needed"),
-        (("starts=sobol", "starts.within=anything"), "bounds, prior or spread"),
+        (("members=null", "starts=sobol", "starts.count=0"), "1 or more"),
+        (("members=null", "starts=sobol", "starts.when=sometimes"), "always or needed"),
+        (("members=null", "starts=sobol", "starts.within=anything"), "bounds, prior or spread"),
         (("uncertainty=bootstrap", "uncertainty.kind=other"), "parametric or blocks"),
     ],
 )
@@ -95,7 +92,7 @@ def test_starts_and_repetitions_of_one_fit(pdefit_inside, tmp_path):
         "twin=self",
         "system.grid.shape=[80]",
         "times.count=13",
-        "times.forecast=null",
+        "times.fit_until=null",
     )
     run, many = tmp_path / "run", ("starts=sobol", "starts.count=6", "starts.keep=2", "starts.factor=3")
     repeated = ("uncertainty=bootstrap", "uncertainty.count=8")
