@@ -194,7 +194,7 @@ class LevenbergMarquardt(AbstractOptimizer):
 
 
 def _step(
-    point: Point, matrix: Float[Array, "p p"], damping: Array, box: Box, max_step: float
+    point: Point, matrix: Float[Array, "p p"], damping: Array, box: Box, max_step: Array | float
 ) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
     """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix.
 
