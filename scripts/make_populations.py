@@ -4,8 +4,8 @@
 
 Rates alpha, beta, gamma, delta and both starts are uniform between 0.1 and 1; there is no crowding. The systems depend on the
 seed alone, so that files of other noise levels hold the same ones. Noise is Gaussian and multiplicative: its standard
-deviation is `level` times the exact value, and the file holds it, too; without noise it states a thousandth of the value. Takes a
-quarter of a minute for 500 systems. The table that ships was made by
+deviation is `level` times the exact value, and the file holds it, too; without noise it states a thousandth of the value.
+Takes a quarter of a minute for 500 systems. The table that ships was made by
 
     ./run python scripts/make_populations.py data/populations/lotka_volterra_500.h5 --level 0.05
 """

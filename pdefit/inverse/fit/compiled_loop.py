@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -38,12 +39,16 @@ class EvaluationLog(NamedTuple):
     growth: Array
 
 
-@eqx.filter_jit
 def advance(
     functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array
 ) -> tuple[Array, Carry, EvaluationLog]:
     """Up to `limit` evaluations inside one compiled loop, and the log of each."""
+    return _ADVANCE(functional, _with_arrays(optimizer), carry, limit)
 
+
+def _advance(
+    functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array
+) -> tuple[Array, Carry, EvaluationLog]:
     def running(loop: tuple[Array, Carry, EvaluationLog]) -> Array:
         return (loop[0] < limit) & ~loop[1].done
 
@@ -53,6 +58,19 @@ def advance(
         return i + 1, *_logged(optimizer, carry, log, i, evaluation)
 
     return lax.while_loop(running, body, (jnp.zeros((), int), carry, empty_log(functional)))
+
+
+_ADVANCE: Callable = eqx.filter_jit(_advance)
+
+
+def _with_arrays(optimizer: AbstractOptimizer) -> AbstractOptimizer:
+    """The optimizer with arrays for its numbers, so that stages with other tolerances share a program."""
+
+    def array(x: Any) -> Any:
+        return jnp.asarray(x) if isinstance(x, float) else x
+
+    # the numbers of an objective that a stopping rule judges decide about its program
+    return jax.tree.map(array, optimizer, is_leaf=lambda x: isinstance(x, AbstractObjective))
 
 
 def empty_log(functional: AbstractObjective) -> EvaluationLog:
@@ -103,17 +121,17 @@ def advance_unlogged(
     return lax.while_loop(lambda loop: (loop[0] < limit) & ~loop[1].done, body, start)
 
 
-logged: Callable = eqx.filter_jit(_logged)
+_LOGGED: Callable = eqx.filter_jit(_logged)
 
 
 def one_by_one(
     evaluated: Any, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
 ) -> tuple[int, Carry, EvaluationLog]:
     """Up to `limit` evaluations one after the other, by `evaluated`, and the log of each."""
-    taken, log = 0, empty_log(functional)
+    taken, log, numbered = 0, empty_log(functional), _with_arrays(optimizer)
     while taken < limit and not bool(carry.done):
         evaluation = optimizer.evaluate(evaluated, carry.state)
-        carry, log = logged(optimizer, carry, log, jnp.asarray(taken), evaluation)
+        carry, log = _LOGGED(numbered, carry, log, jnp.asarray(taken), evaluation)
         taken += 1
     return taken, carry, log
 

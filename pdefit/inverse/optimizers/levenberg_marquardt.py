@@ -251,7 +251,7 @@ def _taken(
 
 
 def _step(
-    point: Point, equations: ArrowEquations, damping: Float[Array, " E"], box: Box, max_step: float
+    point: Point, equations: ArrowEquations, damping: Float[Array, " E"], box: Box, max_step: Array | float
 ) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
     """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix.
 

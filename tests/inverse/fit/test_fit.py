@@ -9,6 +9,7 @@ from problems import VALUE, fisher, fisher_functional, planets_functional, stabl
 import pdefit
 from pdefit._util.trees import cast
 from pdefit.inverse.fit.compiled_loop import first_carry
+from pdefit.inverse.optimizers import levenberg_marquardt
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,16 @@ def test_a_fit_without_stages_is_refused():
 def test_a_fit_without_evaluations_is_refused():
     with pytest.raises(pdefit.PdefitError, match="max_iterations expects 1 or more, but got 0"):
         pdefit.fit(fisher_functional(), [pdefit.optimizers.LevenbergMarquardt()], max_iterations=0)
+
+
+def test_stages_with_other_tolerances_share_the_program_of_their_optimizer(monkeypatch):
+    traced, step = [], levenberg_marquardt._step
+    monkeypatch.setattr(levenberg_marquardt, "_step", lambda *given: traced.append(1) or step(*given))
+    stages = [pdefit.optimizers.LevenbergMarquardt(tolerance=x) for x in (1.1e-2, 1.2e-9)]
+    found = pdefit.fit(fisher_functional(), stages)
+    assert {r.stage for r in found.history} == {1, 2} and found.converged
+    # another test may have compiled it
+    assert len(traced) <= 1
 
 
 def stage_two(progress):
