@@ -27,7 +27,7 @@ from pdefit.inverse.offload.cost import Cost, forward_rate, work
 from pdefit.systems.fields import derived_coords, field_coords
 
 # a command ends with this many times the memory that it holds when it is planned: programs, residuals and pictures follow
-_GROWTH = 1.8
+_GROWTH = 1.6
 # kinds of a variable in fields.h5: observed, predicted, and for a twin true
 _KINDS = 3
 

@@ -136,6 +136,12 @@ class Certified:
         v = alike(residuals.objective.controls, residuals.v, np.asarray(self.equations[2].diagonal()))
         return residuals.differences("all controls", v, residuals.tangent(v))
 
+    @property
+    def single_direction(self) -> bool:
+        """Whether the direction over all controls is that of one control, tested by itself on the same record."""
+        one = self.one_by_one and len(self.whole.controls.elements) == 1
+        return one and self.short is self.residuals and self.residuals.moved is not None
+
     @functools.cached_property
     def levels(self) -> dict[str, float]:
         """The size of residuals by variable, in standard deviations: as large as those at theta, and at least 1.

@@ -1,5 +1,6 @@
 """The certificate: recorded evidence that the derivatives a fit uses are right, on its own equations, data and controls."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
@@ -45,8 +46,12 @@ def each_control(subject: Certified) -> list[Check]:
     pulled = residuals.random_pull(key) if subject.used.gradient or residuals.moved is None else None
     for path, moved in residuals.objective.controls.elements.items():
         v = jnp.asarray(np.where(moved, residuals.v, 0.0))
-        tangent = residuals.tangent(v)
-        checks.append(residuals.differences(path, v, tangent, pulled))
+        if subject.single_direction:
+            tangent = residuals.moved
+            checks.append(dataclasses.replace(subject.together, name=f"{path}: tangent against differences"))
+        else:
+            tangent = residuals.tangent(v)
+            checks.append(residuals.differences(path, v, tangent, pulled))
         if pulled is not None and tangent is not None:
             w, gradient = pulled
             answer = tangent.scaled(residuals.sizes)

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, select
+from pdefit.inverse.optimizers._course import Course
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, select, settled
 
 _DECREASE = 1e-4
 _CURVATURE = 0.9
@@ -134,6 +135,7 @@ class _State(NamedTuple):
     first_norm: Array
     # line searches in a row that began with steepest descent and failed
     restarts: Array
+    course: Course
     box: Box
 
 
@@ -151,6 +153,9 @@ class LBFGS(AbstractOptimizer):
     - `gradient_tolerance`: converged when the gradient has fallen by this factor; default 1e-10.
     - `value_tolerance`: converged when J falls by less than this part of itself in a step, or when no step along
       steepest descent improves it any more; default 1e-14.
+    - `decrement`: converged when twice the fall of J that its course leaves is below this, in units of the variance of
+      residuals, where these are not far below sigma; default 0.01. No combination of unknowns would move by more than a
+      tenth of its standard error. 0 goes on to the minimum itself.
 
     Source: D. Liu, J. Nocedal, Math. Program. 45:503 (1989), doi:10.1007/BF01589116.
     """
@@ -160,6 +165,7 @@ class LBFGS(AbstractOptimizer):
     memory: int = 10
     gradient_tolerance: float = 1e-10
     value_tolerance: float = 1e-14
+    decrement: float = 0.01
 
     @property
     def _two_loop(self) -> optax.GradientTransformation:
@@ -171,7 +177,9 @@ class LBFGS(AbstractOptimizer):
         search = _begin(zero, zero, zero, zero)
         memory = self._two_loop.init(theta)
         count = jnp.zeros((), int)
-        return _State(Point.before(theta), empty, empty, search, memory, false, false, false, zero, count, box)
+        return _State(
+            Point.before(theta), empty, empty, search, memory, false, false, false, zero, count, Course.begin(zero), box
+        )
 
     def ask(self, state):
         return jnp.where(state.started, self._along(state, state.search.step), state.point.theta)
@@ -227,6 +235,8 @@ class LBFGS(AbstractOptimizer):
         norm = jnp.max(jnp.abs(jnp.where(direction == 0, 0.0, gradient)), initial=0.0)
         first_norm = jnp.where(first, norm, state.first_norm)
         restarts = jnp.where(stuck, state.restarts + 1, jnp.where(moved, 0, state.restarts))
+        course = state.course.after(value)
+        still = course.left <= self.decrement * state.box.variance(value) / 2
         flat = begin_anew & (norm <= self.gradient_tolerance * first_norm)
         new = _State(
             point=Point(theta, value, gradient),
@@ -235,10 +245,11 @@ class LBFGS(AbstractOptimizer):
             search=select(begin_anew, new_search, search),
             memory=memory,
             started=jnp.ones((), bool),
-            done=state.done | flat | fell_little | (restarts >= 2),
+            done=state.done | flat | fell_little | still | (restarts >= 2),
             stuck=first & ~evaluation.finite,
             first_norm=first_norm,
             restarts=restarts,
+            course=course,
             box=state.box,
         )
         return new, first | moved
@@ -248,6 +259,11 @@ class LBFGS(AbstractOptimizer):
 
     def finished(self, state):
         return jnp.logical_or(state.done, state.stuck)
+
+    def remark(self, state):
+        if not bool(state.done):
+            return None
+        return settled(state.box, state.point.value, state.course.left, self.value_tolerance, self.decrement)
 
 
 def _first_step(direction: Float[Array, " p"]) -> Array:

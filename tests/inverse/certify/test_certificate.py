@@ -330,6 +330,16 @@ def test_the_equations_of_a_fit_are_tested_by_one_tangent_and_four_differences(m
     assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
 
 
+def test_a_control_alone_is_compared_with_differences_once(monkeypatch):
+    compared, right = [], residual_checks.differences
+    monkeypatch.setattr(residual_checks, "differences", lambda *asked: compared.append(asked) or right(*asked))
+    functional = fisher_functional(controls={"D": pdefit.transforms.Log()})
+    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()])
+    assert found.passed and len(compared) == 1
+    names = [check.name for check in found.checks]
+    assert "D: tangent against differences" in names and "D: gradient against tangent" in names
+
+
 def test_a_control_without_influence_is_named():
     functional = front(weight=0.0)
     found = pdefit.certify(functional, functional.theta0)

@@ -25,6 +25,16 @@ def test_numbers_are_found_to_the_noise_beside_an_unknown_state():
     assert e @ draw.fisher @ e / 2 < SURPRISING
 
 
+def test_gradients_alone_end_at_the_noise_beside_an_unknown_state():
+    draw = korteweg_de_vries(2)
+    fit = pdefit.fit(draw.functional, [pdefit.Stage(pdefit.optimizers.LBFGS(), 500)])
+    assert fit.converged and any("ended where J could fall by" in e for e in fit.events)
+    # without noise to say so it takes 177
+    assert fit.iterations < 160
+    e = draw.error(fit.theta)
+    assert e @ draw.fisher @ e / 2 < SURPRISING
+
+
 def test_a_fit_that_creeps_stops_and_says_so():
     draw = korteweg_de_vries(17, noise=0.04)
     fit = pdefit.fit(draw.functional, [pdefit.optimizers.LevenbergMarquardt()])

@@ -1,5 +1,6 @@
 """Every optimizer on a zoo of problems with known minima, through ask and tell alone."""
 
+import functools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -318,3 +319,23 @@ def test_a_bent_valley_does_not_end_a_fit_though_little_is_promised():
     optimizer = pdefit.optimizers.LevenbergMarquardt()
     _, state = creeping(optimizer, spiral, [0.0], 19, box)
     assert float(state.promise) < 0.01 and not optimizer.finished(state)
+
+
+def test_lbfgs_ends_where_its_course_leaves_less_than_noise_decides():
+    """Forty unknowns whose standard errors lie a factor of 50 apart."""
+    box, rng = Box(np.full(40, -np.inf), np.full(40, np.inf), values=200.0), np.random.default_rng(0)
+    matrix = np.linalg.qr(rng.normal(size=(200, 40)))[0] * np.geomspace(1.0, 50.0, 40)
+    noise = rng.normal(size=200)
+
+    def linear(x, size=1.0):
+        return size * (jnp.asarray(matrix) @ (x - 1.0) + noise)
+
+    optimizers = [pdefit.optimizers.LBFGS(decrement=d) for d in (0.01, 0.0)]
+    (count, state), (more, minimum) = (creeping(o, linear, np.zeros(40), 600, box) for o in optimizers)
+    assert count < 0.7 * more and optimizers[0].converged(state) and optimizers[1].remark(minimum) is None
+    # no combination of unknowns is further away than a tenth of its standard error
+    assert np.linalg.norm(matrix @ (state.point.theta - minimum.point.theta)) < 0.1
+    assert optimizers[0].remark(state).startswith("ended where J could fall by ")
+    # residuals far below sigma are no noise, so the minimum itself is searched
+    _, state = creeping(optimizers[0], functools.partial(linear, size=0.5), np.zeros(40), 600, box)
+    assert optimizers[0].converged(state) and optimizers[0].remark(state) is None
