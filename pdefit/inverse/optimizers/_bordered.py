@@ -30,7 +30,7 @@ class Bordered(NamedTuple):
 
     def damped(self, states: Float[Array, " n"], shared: Float[Array, " k"]) -> "Bordered":
         """The same with numbers added to the diagonal: one for each element of a state, and for each shared number."""
-        diagonal, corner = self.diagonal + jnp.diag(states), self.corner + jnp.diag(shared)
+        diagonal, corner = self.diagonal + jnp.diag(states)[None], self.corner + jnp.diag(shared)
         return self._replace(diagonal=diagonal, corner=corner)
 
     def step(self) -> tuple[Float[Array, " k"], Float[Array, "M n"]]:

@@ -67,48 +67,46 @@ class CollocationResiduals(eqx.Module):
     def _extra(self, theta: Array) -> Array:
         return jnp.concatenate([jnp.zeros(0), *map(jnp.ravel, self.functional.extra_residuals(theta))])
 
-    def value(self, theta: Float[Array, " k"], x: Float[Array, "M n"], sigma: Float[Array, " n"]) -> Float[Array, ""]:
-        """Half the sum of squares, with the standard deviation sigma of defects."""
+    def parts(self, theta: Float[Array, " k"], x: Float[Array, "M n"], sigma: Float[Array, " n"]) -> tuple[Array, ...]:
+        """The residuals, with the standard deviation sigma of defects: of data, start, defects, and of the controls alone."""
         h, ts = jnp.diff(self.times)[:, None], jnp.asarray(self.times)
         rates = jax.vmap(partial(self.rate, theta))
         f = rates(x, ts)
         centre = rates((x[:-1] + x[1:]) / 2 + h / 8 * (f[:-1] - f[1:]), (ts[:-1] + ts[1:]) / 2)
         defects = x[:-1] - x[1:] + h / 6 * (f[:-1] + 4 * centre + f[1:])
-        parts = (
-            jax.vmap(partial(self._data, theta))(x, *self._rows()),
-            (x[0] - self.start(theta)) / sigma,
-            defects / sigma,
-            self._extra(theta),
-        )
-        return sum((jnp.sum(p**2) for p in parts), start=jnp.zeros(())) / 2
+        data = jax.vmap(partial(self._data, theta))(x, *self._rows())
+        return data, (x[0] - self.start(theta)) / sigma, defects / sigma[None], self._extra(theta)
+
+    def value(self, theta: Float[Array, " k"], x: Float[Array, "M n"], sigma: Float[Array, " n"]) -> Float[Array, ""]:
+        """Half the sum of squares."""
+        return sum((jnp.sum(p**2) for p in self.parts(theta, x, sigma)), start=jnp.zeros(())) / 2
 
     def equations(self, theta: Float[Array, " k"], x: Float[Array, "M n"], sigma: Float[Array, " n"]) -> Bordered:
         """The normal equations of Gauss-Newton."""
-        n, k = x.shape[1], theta.size
-        h, ts, eye = jnp.diff(self.times)[:, None], jnp.asarray(self.times), jnp.eye(n)
+        h, ts, eye = jnp.diff(self.times)[:, None], jnp.asarray(self.times), jnp.eye(x.shape[1])[None]
         # f with its derivatives in theta and in x
         f, p, a = _derivatives(self.rate)(theta, x, ts)
         middle = (x[:-1] + x[1:]) / 2 + h / 8 * (f[:-1] - f[1:])
         fc, pc, ac = _derivatives(self.rate)(theta, middle, (ts[:-1] + ts[1:]) / 2)
         sixth, eighth = h[:, :, None] / 6, h[:, :, None] / 8
         # the defects, and their derivatives in theta and in the states before and after
-        d = (x[:-1] - x[1:] + h / 6 * (f[:-1] + 4 * fc + f[1:])) / sigma
-        weight = 1 / sigma[:, None]
+        d = (x[:-1] - x[1:] + h / 6 * (f[:-1] + 4 * fc + f[1:])) / sigma[None]
+        weight = 1 / sigma[None, :, None]
         shared = weight * sixth * (p[:-1] + p[1:] + 4 * (pc + ac @ (eighth * (p[:-1] - p[1:]))))
         before = weight * (eye + sixth * (a[:-1] + 4 * ac @ (eye / 2 + eighth * a[:-1])))
         after = weight * (-eye + sixth * (a[1:] + 4 * ac @ (eye / 2 - eighth * a[1:])))
         r, r_theta, r_x = _derivatives(self._data)(theta, x, *self._rows())
         extra, d_extra = self._extra(theta), jax.jacfwd(self._extra)(theta)
-        s, s_theta = (x[0] - self.start(theta)) / sigma, -weight * jax.jacfwd(self.start)(theta)
+        s, s_theta = (x[0] - self.start(theta)) / sigma, -weight[0] * jax.jacfwd(self.start)(theta)
 
         def summed(at: Array, ahead: Array, behind: Array, first: Array) -> Array:
             """The sum for every state of what belongs to it, to the defects after and before it, and to the start."""
             return at.at[:-1].add(ahead).at[1:].add(behind).at[0].add(first)
 
         return Bordered(
-            diagonal=summed(_t(r_x) @ r_x, _t(before) @ before, _t(after) @ after, jnp.diag(weight[:, 0] ** 2)),
+            diagonal=summed(_t(r_x) @ r_x, _t(before) @ before, _t(after) @ after, jnp.diag(1 / sigma**2)),
             below=_t(after) @ before,
-            border=summed(_t(r_x) @ r_theta, _t(before) @ shared, _t(after) @ shared, weight * s_theta),
+            border=summed(_t(r_x) @ r_theta, _t(before) @ shared, _t(after) @ shared, weight[0] * s_theta),
             corner=_squares(r_theta) + _squares(shared) + _squares(s_theta) + _squares(d_extra),
             gradient=summed(_times(r_x, r), _times(before, d), _times(after, d), s / sigma),
             shared=_times(r_theta, r).sum(0) + _times(shared, d).sum(0) + s_theta.T @ s + d_extra.T @ extra,
@@ -124,7 +122,7 @@ class CollocationResiduals(eqx.Module):
 def _derivatives(function: Callable[..., Array]) -> Callable[..., tuple[Array, Array, Array]]:
     """From a function of theta, x and others to its value and its derivatives in theta and in x, at many x."""
 
-    def one(theta: Array, *rest: Array) -> tuple[Array, Array, Array]:
+    def one(theta: Array, *rest: PyTree) -> tuple[Array, Array, Array]:
         return function(theta, *rest), *jax.jacfwd(function, argnums=(0, 1))(theta, *rest)
 
     return lambda theta, *rest: jax.vmap(partial(one, theta))(*rest)

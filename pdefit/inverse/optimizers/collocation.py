@@ -12,19 +12,21 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.optimizers._first_states import driven, mesh, smoothed_data, substeps
+from pdefit.inverse.optimizers._first_states import first_states, mesh
 from pdefit.inverse.optimizers._hermite_simpson import CollocationResiduals
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
 from pdefit.systems.capabilities import AbstractConstrained
 
-# elements of a state and controls together, beyond which blocks are too large to be eliminated
-_MOST = 2_000
+# blocks that are held of each state, and the values of all of them at most: 2 GB in float64
+_BLOCKS, _MOST_VALUES = 12, 250_000_000
 # a round ends when J falls by less than this part, and an iteration gives up after so many dampings
 _LITTLE, _DAMPINGS = 0.02, 12
 # the damping falls and rises by these factors
 _EASED, _RAISED = 0.2, 4.0
 # the largest move of a control at once, in units of its size
 _FAR = 2.0
+# elements of a state below this part of the largest count as so large
+_SMALL = 0.01
 # the relative error of data that show nothing of the state directly
 _UNKNOWN = 0.01
 
@@ -49,11 +51,10 @@ class Collocation(AbstractOptimizer):
     last stage: estimates carry the error of its wide steps. Not for flows with a constraint, or for frames much farther
     apart than the system changes.
 
-    States start at the smoothed data. Unseen elements start as the model that the data drive. The equations are
-    residuals, the defects of Hermite and Simpson between each state and the next, beside those of the data. Their
-    standard deviation shrinks: in the first rounds states stay at the data, and in the last ones they are a
-    trajectory. No trajectory is run, so it cannot blow up or lose its way. An iteration takes a time that is
-    linear in the number of frames.
+    States start at the data, and elements that were never observed at their guess. The equations are residuals, the
+    defects of Hermite and Simpson between each state and the next, beside those of the data. Their standard deviation
+    shrinks: in the first rounds states stay at the data, and in the last ones they are a trajectory. No trajectory is run,
+    so that none blows up or loses its way. The time of an iteration is linear in the number of frames.
 
     The loss of this stage is its own sum of squares at the last standard deviation. It never counts as converged.
 
@@ -76,8 +77,8 @@ class Collocation(AbstractOptimizer):
     first: float
     last: float
     shrink: float
-    # the problem of a stage, once it begins
-    begun: "_Begun | None"
+    # those of a stage, once it begins
+    residuals: CollocationResiduals | None
 
     def __init__(self, pieces: int = 1, first: float = 10.0, last: float = 1e-3, shrink: float = 0.1):
         if pieces < 1:
@@ -87,19 +88,20 @@ class Collocation(AbstractOptimizer):
                 f"Collocation expects 0 < last <= first and shrink between 0 and 1, but got last = {last}, first = {first}, "
                 f"shrink = {shrink}"
             )
-        self.pieces, self.first, self.last, self.shrink, self.begun = pieces, first, last, shrink, None
+        self.pieces, self.first, self.last, self.shrink, self.residuals = pieces, first, last, shrink, None
 
     def on(self, objective):
-        begun = _Begun.of(objective, self.pieces)
-        return eqx.tree_at(lambda c: c.begun, self, begun, is_leaf=lambda x: x is None)
+        residuals = _begin(objective, self.pieces)
+        return eqx.tree_at(lambda c: c.residuals, self, residuals, is_leaf=lambda x: x is None)
 
     def evaluate(self, functional, state):
         return _iterate(self, state)
 
     def init(self, theta, box):
-        x, size, sigma = self._begun.start(theta)
+        residuals = self._residuals
+        x = first_states(residuals.functional, residuals.times)
         first, one = jnp.asarray(self.first, jnp.float64), jnp.ones(())
-        return _State(theta, x, size, sigma, first, one, jnp.zeros((), bool), box)
+        return _State(theta, x, *_sizes(residuals, theta, x), first, one, jnp.zeros((), bool), box)
 
     def ask(self, state):
         return state.theta
@@ -115,55 +117,48 @@ class Collocation(AbstractOptimizer):
         return state.finished
 
     @property
-    def _begun(self) -> "_Begun":
-        if self.begun is None:
-            raise PdefitError("Collocation is the optimizer of a stage of pdefit.fit; it begins with its functional (`on`)")
-        return self.begun
+    def _residuals(self) -> CollocationResiduals:
+        if self.residuals is None:
+            raise PdefitError("Collocation is the optimizer of a stage of pdefit.fit, which gives it the record (`on`)")
+        return self.residuals
 
 
-class _Begun(eqx.Module):
-    """The problem of a stage: its residuals, the smoothed data, and the steps of a model that these drive."""
+def _begin(functional: AbstractObjective, pieces: int) -> CollocationResiduals:
+    """The residuals of an objective, which is refused where it is none for collocation."""
+    if not isinstance(functional, Functional) or functional.problem.nodes is not None:
+        raise PdefitError("Collocation expects one recording as one trajectory (formulation=single)")
+    if isinstance(functional.problem.system, AbstractConstrained):
+        raise PdefitError("Collocation expects states without a constraint; use windows (stage.window) in its place")
+    times, *frames = mesh(functional.observations.ts[np.asarray(functional.layout.index)[0]], pieces)
+    n = sum(np.size(x) for x in named_fields(functional.problem.y0).values())
+    if _BLOCKS * times.size * n * (n + functional.controls.size) > _MOST_VALUES:
+        raise PdefitError(
+            f"Collocation holds matrices of every state, which is refused for {times.size} states of {n} elements; use "
+            f"windows (stage.window) in its place"
+        )
+    return CollocationResiduals(functional, times, *frames)
 
-    residuals: CollocationResiduals
-    known: np.ndarray
-    steps: int = eqx.field(static=True)
 
-    @classmethod
-    def of(cls, functional: AbstractObjective, pieces: int) -> "_Begun":
-        """That of an objective, which is refused where it is none for collocation."""
-        if not isinstance(functional, Functional) or functional.problem.nodes is not None:
-            raise PdefitError("Collocation expects one recording as one trajectory (formulation=single)")
-        if isinstance(functional.problem.system, AbstractConstrained):
-            raise PdefitError("Collocation expects states without a constraint; use windows (stage.window) in its place")
-        n = sum(np.size(x) for x in named_fields(functional.problem.y0).values())
-        if n + functional.controls.size > _MOST:
-            raise PdefitError(
-                f"Collocation holds a matrix of each state, which is refused for {n} elements and {functional.controls.size} "
-                f"controls, above {_MOST} together; use windows (stage.window) in its place"
-            )
-        ts = functional.observations.ts[np.asarray(functional.layout.index)[0]]
-        times, frames, is_frame = mesh(ts, pieces)
-        residuals = CollocationResiduals(functional, times, frames, is_frame)
-        steps = substeps(float(np.max(np.diff(times))), functional.dt)
-        return cls(residuals, smoothed_data(functional, times), steps)
+@eqx.filter_jit
+def _sizes(residuals: CollocationResiduals, theta: Float[Array, " k"], x: Float[Array, "M n"]) -> tuple[Array, Array]:
+    """The size of each element of a state, and the standard deviation of its data, (n,).
 
-    @eqx.filter_jit
-    def start(self, theta: Float[Array, " k"]) -> tuple[Array, Array, Array]:
-        """The first states, the size of each of their elements, and the standard deviation of its data."""
-        x = driven(self.residuals, theta, jnp.asarray(self.known), self.steps)
-        root = jnp.sqrt(jnp.mean(x**2, axis=0))
-        size = jnp.maximum(root, 0.01 * jnp.max(root))
-        size = jnp.where(size > 0, size, 1.0)
-        information = self.residuals.information(theta, x)
-        relative = jnp.where(information > 0, 1 / (size * jnp.sqrt(information)), jnp.nan)
-        typical = jnp.nan_to_num(jnp.nanmedian(relative), nan=_UNKNOWN)
-        return x, size, size * jnp.where(information > 0, relative, typical)
+    Elements that the data do not show are taken for as exact as the others, relative to their size.
+    """
+    root = jnp.sqrt(jnp.mean(x**2, axis=0))
+    size = jnp.maximum(root, _SMALL * jnp.max(root))
+    size = jnp.where(size > 0, size, 1.0)
+    information = residuals.information(theta, x)
+    shown = information > 0
+    relative = jnp.where(shown, 1 / (size * jnp.sqrt(jnp.where(shown, information, 1.0))), jnp.nan)
+    typical = jnp.nan_to_num(jnp.nanmedian(relative), nan=_UNKNOWN)
+    return size, size * jnp.where(shown, relative, typical)
 
 
 @eqx.filter_jit
 def _iterate(method: Collocation, state: _State) -> Evaluation:
     """The evaluation at a point, with the state after the damped step from there."""
-    residuals, (theta, x, size, sigma, ratio, _, _, box) = method._begun.residuals, state
+    residuals, (theta, x, size, sigma, ratio, _, _, box) = method._residuals, state
     scale = residuals.functional.controls.sizes(theta)
     value = residuals.value(theta, x, ratio * sigma)
     equations = residuals.equations(theta, x, ratio * sigma)
@@ -187,14 +182,13 @@ def _iterate(method: Collocation, state: _State) -> Evaluation:
     better = new < value
     ends = ~better | (value - new <= _LITTLE * value)
     lowest = ratio <= method.last * 1.001
-    after = _State(
-        *select(better, (new_theta, new_x), (theta, x)),
-        size,
-        sigma,
-        jnp.where(ends, jnp.maximum(method.last, method.shrink * ratio), ratio),
-        jnp.where(better & (count == 0), _EASED * damping, damping),
-        ends & lowest,
-        box,
+    new_theta, new_x = select(better, (new_theta, new_x), (theta, x))
+    after = state._replace(
+        theta=new_theta,
+        x=new_x,
+        ratio=jnp.where(ends, jnp.maximum(method.last, method.shrink * ratio), ratio),
+        damping=jnp.where(better & (count == 0), _EASED * damping, damping),
+        finished=ends & lowest,
     )
     # one scale for all rounds
     loss = residuals.value(theta, x, method.last * sigma)
