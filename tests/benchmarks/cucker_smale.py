@@ -147,8 +147,8 @@ def ours(setting: Setting, birds: int, collocate: bool) -> tuple[np.ndarray, int
     problem = pdefit.Problem(flock(birds, factors), setting.y0)
     given = dict.fromkeys(TRUTH, pdefit.transforms.Log())
     J = pdefit.Functional(problem, setting.record, given, solver=diffrax.Dopri8(), dt=0.02)
-    main = pdefit.optimizers.LevenbergMarquardt(max_step=0.5, tolerance=1e-14)
-    stages = [pdefit.optimizers.Collocation(pieces=2), main] if collocate else [main]
+    main = pdefit.optimizers.LevenbergMarquardt(max_step=0.5)
+    stages = [pdefit.optimizers.Collocation(), main] if collocate else [main]
     pdefit.fit(J, stages)
     begun = time.process_time()
     found = pdefit.fit(J, stages)

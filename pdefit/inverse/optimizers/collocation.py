@@ -54,7 +54,8 @@ class Collocation(AbstractOptimizer):
     States start at the data, and elements that were never observed at their guess. The equations are residuals, the
     defects of Hermite and Simpson between each state and the next, beside those of the data. Their standard deviation
     shrinks: in the first rounds states stay at the data, and in the last ones they are a trajectory. No trajectory is run,
-    so that none blows up or loses its way. The time of an iteration is linear in the number of frames.
+    so that none blows up or loses its way. The time of an iteration is linear in the number of frames, and cubic in the size
+    of a state.
 
     The loss of this stage is its own sum of squares at the last standard deviation. It never counts as converged.
 
