@@ -1,6 +1,7 @@
 """Optimizers of a fit."""
 
 from pdefit.inverse.optimizers.base import AbstractOptimizer as AbstractOptimizer
+from pdefit.inverse.optimizers.collocation import Collocation as Collocation
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG as GaussNewtonCG
 from pdefit.inverse.optimizers.gradient_descent import Adam as Adam
 from pdefit.inverse.optimizers.gradient_descent import Optax as Optax

@@ -37,6 +37,7 @@ from pdefit.inverse.controls.priors import H1, L2, AbstractPrior, AbstractRegula
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.optimizers.collocation import Collocation
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.gradient_descent import Adam, Optax
 from pdefit.inverse.optimizers.lbfgs import LBFGS
@@ -129,7 +130,7 @@ KINDS = (
     Kind(
         "optimizer",
         AbstractOptimizer,
-        _named(LevenbergMarquardt, GaussNewtonCG, LBFGS, Adam, Optax),
+        _named(LevenbergMarquardt, GaussNewtonCG, LBFGS, Adam, Optax, Collocation),
     ),
     Kind("preparation", AbstractPreparation, {}),
     Kind("regularizer", AbstractRegularizer, _named(L2, H1)),

@@ -93,8 +93,9 @@ class Stage:
     stop: AbstractStop | None = None
 
     def optimizer_for(self, objective: AbstractObjective) -> AbstractOptimizer:
-        """The optimizer, which the stopping rule may end."""
-        return self.optimizer if self.stop is None else Stopping(self.optimizer, self.stop, objective)
+        """The optimizer on its objective, which the stopping rule may end."""
+        optimizer = self.optimizer.on(objective)
+        return optimizer if self.stop is None else Stopping(optimizer, self.stop, objective)
 
 
 def new_weights(

@@ -4,7 +4,7 @@ They can be jitted in chunks, stepped one by one, and saved between any two eval
 """
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -33,6 +33,7 @@ class Evaluation(NamedTuple):
     - `curvature`: the curvature of each element that they showed, (p,).
     - `norm`: the norm of the gradient in units of that curvature.
     - `solved`: whether more products would bring that step little more.
+    - `state`: the optimizer's state after this evaluation, where evaluating is its whole step.
     """
 
     value: Float[Array, ""]
@@ -43,6 +44,7 @@ class Evaluation(NamedTuple):
     curvature: Float[Array, " p"] | None = None
     norm: Float[Array, ""] | None = None
     solved: Bool[Array, ""] | bool = False
+    state: PyTree = None
 
     @property
     def finite(self) -> Bool[Array, ""]:
@@ -126,6 +128,15 @@ class AbstractOptimizer(eqx.Module):
     """
 
     tangents: eqx.AbstractClassVar[bool]
+
+    def on(self, objective: Any) -> "AbstractOptimizer":
+        """The optimizer of a stage that minimises an objective; by default itself.
+
+        **Arguments:**
+
+        - `objective`: the objective, with its problem and record.
+        """
+        return self
 
     def evaluate(self, functional: AbstractEvaluated, state: PyTree) -> Evaluation:
         """The evaluation of J at the point of `ask`, with as much as this optimizer needs; by default J and its gradient.

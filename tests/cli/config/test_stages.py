@@ -5,8 +5,11 @@ import json
 import pytest
 
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config.catalogue import shipped
 from pdefit.cli.config.stages import read_stages
+from pdefit.inverse.optimizers.collocation import Collocation
 from pdefit.inverse.optimizers.lbfgs import LBFGS
+from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 
 DEFAULT = {"main": {"optimizer": {"name": "auto"}, "max_iterations": None}}
 NEAR = {"optimizer": "lbfgs", "max_iterations": 3}
@@ -50,3 +53,12 @@ def test_the_plan_sees_all_stages(pdefit_inside, tmp_path):
     assert found["most_evaluations"] == 7 and found["evaluation"]["schedule"] == "2 tangents"
     assert found["largest_bytes"] > found["evaluation"]["planned_bytes"]
     assert "memory of the largest stage" in out and found["text"].partition("; stage 1 of 2 takes ")[2]
+
+
+def test_collocation_is_followed_by_the_whole_record():
+    near, whole = read_stages(shipped("stages/collocation.yaml")).stages
+    assert near.optimizer.tangents and isinstance(near.optimizer, Collocation)
+    assert isinstance(whole.optimizer, LevenbergMarquardt) and near.formulation is whole.formulation is None
+    given = {"near": {"optimizer": {"name": "collocation", "pieces": 0}}, "whole": {"optimizer": "lbfgs"}}
+    with pytest.raises(PdefitError, match="stages.near.optimizer.*pieces of at least 1"):
+        read_stages(given)

@@ -1,0 +1,196 @@
+"""Collocation: states at all observation times as unknowns beside the controls, without a run of the model."""
+
+from typing import ClassVar, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.trees import named_fields
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers._first_states import first_states, mesh
+from pdefit.inverse.optimizers._hermite_simpson import CollocationResiduals
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
+from pdefit.systems.capabilities import AbstractConstrained
+
+# blocks that are held of each state, and the values of all of them at most: 2 GB in float64
+_BLOCKS, _MOST_VALUES = 12, 250_000_000
+# a round ends when J falls by less than this part, and an iteration gives up after so many dampings
+_LITTLE, _DAMPINGS = 0.02, 12
+# the damping falls and rises by these factors
+_EASED, _RAISED = 0.2, 4.0
+# the largest move of a control at once, in units of its size
+_FAR = 2.0
+# elements of a state below this part of the largest count as so large
+_SMALL = 0.01
+# the relative error of data that show nothing of the state directly
+_UNKNOWN = 0.01
+
+
+class _State(NamedTuple):
+    theta: Array
+    x: Array
+    # the size of each element of a state, and the standard deviation of its data
+    size: Array
+    sigma: Array
+    # that of defects in units of it
+    ratio: Array
+    damping: Array
+    finished: Array
+    box: Box
+
+
+class Collocation(AbstractOptimizer):
+    """Gauss-Newton in the controls and the states at all observation times, which need not be a trajectory at first.
+
+    For far guesses of numbers, in records that show most of the state of a small system or a plain field. Not as the
+    last stage: estimates carry the error of its wide steps. Not for flows with a constraint, or for frames much farther
+    apart than the system changes.
+
+    States start at the data, and elements that were never observed at their guess. The equations are residuals, the
+    defects of Hermite and Simpson between each state and the next, beside those of the data. Their standard deviation
+    shrinks: in the first rounds states stay at the data, and in the last ones they are a trajectory. No trajectory is run,
+    so that none blows up or loses its way. The time of an iteration is linear in the number of frames, and cubic in the size
+    of a state.
+
+    The loss of this stage is its own sum of squares at the last standard deviation. It never counts as converged.
+
+    **Arguments:**
+
+    - `pieces`: the number of equal intervals between two observations; default 1. More follow a solution that turns
+      between them.
+    - `first`, `last`: the first and the last standard deviation of defects, in units of that of the data; default 10
+      and 0.001.
+    - `shrink`: the factor from one round to the next; default 0.1.
+
+    Source: J. Ramsay, G. Hooker, D. Campbell, J. Cao, J. R. Stat. Soc. B 69:741 (2007),
+    doi:10.1111/j.1467-9868.2007.00610.x (data and defects together); C. Hargraves, S. Paris, J. Guid. Control Dyn.
+    10:338 (1987), doi:10.2514/3.20223 (Hermite-Simpson).
+    """
+
+    tangents: ClassVar[bool] = True
+
+    pieces: int = eqx.field(static=True)
+    first: float
+    last: float
+    shrink: float
+    # those of a stage, once it begins
+    residuals: CollocationResiduals | None
+
+    def __init__(self, pieces: int = 1, first: float = 10.0, last: float = 1e-3, shrink: float = 0.1):
+        if pieces < 1:
+            raise ValueError(f"Collocation expects pieces of at least 1, but got {pieces}")
+        if not (0 < last <= first and 0 < shrink < 1):
+            raise ValueError(
+                f"Collocation expects 0 < last <= first and shrink between 0 and 1, but got last = {last}, first = {first}, "
+                f"shrink = {shrink}"
+            )
+        self.pieces, self.first, self.last, self.shrink, self.residuals = pieces, first, last, shrink, None
+
+    def on(self, objective):
+        residuals = _begin(objective, self.pieces)
+        return eqx.tree_at(lambda c: c.residuals, self, residuals, is_leaf=lambda x: x is None)
+
+    def evaluate(self, functional, state):
+        return _iterate(self, state)
+
+    def init(self, theta, box):
+        residuals = self._residuals
+        x = first_states(residuals.functional, residuals.times)
+        first, one = jnp.asarray(self.first, jnp.float64), jnp.ones(())
+        return _State(theta, x, *_sizes(residuals, theta, x), first, one, jnp.zeros((), bool), box)
+
+    def ask(self, state):
+        return state.theta
+
+    def tell(self, state, evaluation):
+        return evaluation.state, jnp.asarray(evaluation.finite)
+
+    def converged(self, state):
+        # it prepares: its minimum is not that of the functional
+        return jnp.zeros((), bool)
+
+    def finished(self, state):
+        return state.finished
+
+    @property
+    def _residuals(self) -> CollocationResiduals:
+        if self.residuals is None:
+            raise PdefitError("Collocation is the optimizer of a stage of pdefit.fit, which gives it the record (`on`)")
+        return self.residuals
+
+
+def _begin(functional: AbstractObjective, pieces: int) -> CollocationResiduals:
+    """The residuals of an objective, which is refused where it is none for collocation."""
+    if not isinstance(functional, Functional) or functional.problem.nodes is not None:
+        raise PdefitError("Collocation expects one recording as one trajectory (formulation=single)")
+    if isinstance(functional.problem.system, AbstractConstrained):
+        raise PdefitError("Collocation expects states without a constraint; use windows (stage.window) in its place")
+    times, *frames = mesh(functional.observations.ts[np.asarray(functional.layout.index)[0]], pieces)
+    n = sum(np.size(x) for x in named_fields(functional.problem.y0).values())
+    if _BLOCKS * times.size * n * (n + functional.controls.size) > _MOST_VALUES:
+        raise PdefitError(
+            f"Collocation holds matrices of every state, which is refused for {times.size} states of {n} elements; use "
+            f"windows (stage.window) in its place"
+        )
+    return CollocationResiduals(functional, times, *frames)
+
+
+@eqx.filter_jit
+def _sizes(residuals: CollocationResiduals, theta: Float[Array, " k"], x: Float[Array, "M n"]) -> tuple[Array, Array]:
+    """The size of each element of a state, and the standard deviation of its data, (n,).
+
+    Elements that the data do not show are taken for as exact as the others, relative to their size.
+    """
+    root = jnp.sqrt(jnp.mean(x**2, axis=0))
+    size = jnp.maximum(root, _SMALL * jnp.max(root))
+    size = jnp.where(size > 0, size, 1.0)
+    information = residuals.information(theta, x)
+    shown = information > 0
+    relative = jnp.where(shown, 1 / (size * jnp.sqrt(jnp.where(shown, information, 1.0))), jnp.nan)
+    typical = jnp.nan_to_num(jnp.nanmedian(relative), nan=_UNKNOWN)
+    return size, size * jnp.where(shown, relative, typical)
+
+
+@eqx.filter_jit
+def _iterate(method: Collocation, state: _State) -> Evaluation:
+    """The evaluation at a point, with the state after the damped step from there."""
+    residuals, (theta, x, size, sigma, ratio, _, _, box) = method._residuals, state
+    scale = residuals.functional.controls.sizes(theta)
+    value = residuals.value(theta, x, ratio * sigma)
+    equations = residuals.equations(theta, x, ratio * sigma)
+
+    def tried(damping: Array) -> tuple[Array, Array, Array]:
+        # a step of one size costs `damping` times J
+        d_theta, d_x = equations.damped(damping * value / size**2, damping * value / scale**2).step()
+        there = box.clip(theta + jnp.clip(d_theta, -_FAR * scale, _FAR * scale)), x + d_x
+        return *there, residuals.value(*there, ratio * sigma)
+
+    def rejected(loop: tuple) -> Array:
+        count, _, (_, _, new) = loop
+        return ~(new < value) & (count < _DAMPINGS)
+
+    def again(loop: tuple) -> tuple:
+        count, damping, _ = loop
+        return count + 1, _RAISED * damping, tried(_RAISED * damping)
+
+    first = jnp.zeros((), int), state.damping, tried(state.damping)
+    count, damping, (new_theta, new_x, new) = lax.while_loop(rejected, again, first)
+    better = new < value
+    ends = ~better | (value - new <= _LITTLE * value)
+    lowest = ratio <= method.last * 1.001
+    new_theta, new_x = select(better, (new_theta, new_x), (theta, x))
+    after = state._replace(
+        theta=new_theta,
+        x=new_x,
+        ratio=jnp.where(ends, jnp.maximum(method.last, method.shrink * ratio), ratio),
+        damping=jnp.where(better & (count == 0), _EASED * damping, damping),
+        finished=ends & lowest,
+    )
+    # one scale for all rounds
+    loss = residuals.value(theta, x, method.last * sigma)
+    return Evaluation(loss, equations.shared, state=after)
