@@ -17,6 +17,7 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.optimizers.collocation import Collocation
 
 # members that run together by default: more hardly run faster
 AT_ONCE = 128
@@ -53,6 +54,8 @@ def fit_members(
     for stage in plan:
         if stage.reweight is not None or stage.stop is not None:
             raise PdefitError("Many fits in one program expect stages without reweight and stop; remove them")
+        if isinstance(stage.optimizer, Collocation):
+            raise PdefitError("Collocation works on one fit; take windows (formulation) as the first stage of many")
     if members.common.controls.roughness:
         raise PdefitError("Many fits in one program expect fields without modes; remove modes, or fit one by one")
     run = MemberRun(members, plan, max(1, at_once), tuple(devices), callback)

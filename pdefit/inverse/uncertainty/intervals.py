@@ -132,8 +132,8 @@ def intervals(
     """
     if theta.size > _MANY:
         return _beside_fields(functional, theta, level, sigma_stated)
-    equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
-    groups, gradient, matrix = jax.tree.map(np.asarray, equations[0].joined()), *map(np.asarray, equations[1][1:])
+    found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
+    groups, gradient, matrix = jax.tree.map(np.asarray, found[0].joined()), *map(np.asarray, found[1][1:])
     names = functional.controls.names()
     norms = _norms(names, matrix)
     inverse, null = _inverse(matrix, norms)
