@@ -20,8 +20,9 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 # evaluations of every member between two looks at which have finished
 _CHUNK = 4
-# a batch shrinks when so many times fewer of its members are left: each size is compiled once
-_SHRINK = 8
+# a batch shrinks when so many times fewer of its members are left, and an evaluation of it updates so many values that
+# another program, which takes some seconds to compile, pays
+_SHRINK, _PAYS = 8, 1e7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +61,7 @@ class MemberRun:
         count = members.count
         self.stage, self.windows = 0, -1
         self.theta = np.asarray(members.theta0)
-        self.loss, self.first_loss = np.full(count, np.inf), np.full(count, np.nan)
+        self.loss = np.full(count, np.inf)
         self.converged, self.evaluations = np.zeros(count, bool), np.zeros(count, int)
         # of this stage: evaluations of each member, whether it has finished, and whether it began anew
         self.used, self.ended, self.anew = np.zeros(count, int), np.zeros(count, bool), np.zeros(count, bool)
@@ -70,6 +71,7 @@ class MemberRun:
     # --- stages ------------------------------------------------------------------------------------------------------
 
     def minimise(self) -> None:
+        """Run all stages, from wherever the fits are."""
         while self.stage < len(self.stages):
             if self.carry is None:
                 self._enter()
@@ -148,12 +150,20 @@ class MemberRun:
             again = self._begin_anew(here[active])
             left = int((~self.ended).sum())
             under_way = int((active & ~self.ended[here]).sum())
-            if left and (under_way < left or again or self._size(left) * _SHRINK <= self.slots.size):
-                self._fill(min(self._size(left), self.slots.size))
+            smaller = self._size(left) if self._pays(left) else self.slots.size
+            if left and (under_way < left or again or smaller < self.slots.size):
+                self._fill(smaller)
             if self.callback is not None:
                 done = int(self.ended.sum())
                 total = int(self.evaluations.sum())
                 self.callback(MemberProgress(self.stage, len(self.stages), done, self.own.count, total, self.state))
+
+    def _pays(self, left: int) -> bool:
+        """Whether a smaller batch saves more than its program costs."""
+        functional = self.members.common
+        tangents = functional.tangents if self._optimizer.tangents else 0
+        values = sum(np.size(x) for x in jax.tree.leaves(functional.problem.y0)) * functional.layout.time_grid.steps
+        return self._size(left) * _SHRINK <= self.slots.size and self.slots.size * values * (1 + tangents) > _PAYS
 
     def _account(self, active: np.ndarray, here: np.ndarray, taken: np.ndarray, most: int) -> None:
         carry, rows = self.carry, here[active]
