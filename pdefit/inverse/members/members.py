@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.trees import named_fields
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.stages import prepares
@@ -130,21 +131,48 @@ class Members(eqx.Module):
         if not prepares(self.common, formulation):
             return self
         assert formulation is not None
-        each = [self.member(e) for e in range(self.count)]
         if self.sizes is not None or ".observations.ts" in self.own:
+            each = [self.member(e) for e in range(self.count)]
             changed = [f.reformulated(formulation, f.theta0) for f in each]
             return _members(changed, self.theta0[:, : changed[0].controls.size])
         # records of the same times are cut alike, so that only states at the starts of windows differ
-        first = each[0].reformulated(formulation, each[0].theta0)
+        first = self.member(0)
+        first = first.reformulated(formulation, first.theta0)
         paths, own = _leaves(first), dict(self.own)
-        if first.problem.nodes is None:
-            states = [f.problem.y0 for f in each]
-            own |= _below("problem.y0", states) if self.controls.states.items else {}
-        else:
-            nodes = [formulation.node_states(f.problem, f.observations, first.layout) for f in each]
-            own |= _below("problem.nodes", nodes)
+        if first.problem.nodes is not None:
+            own |= _below("problem.nodes", self._nodes(formulation, first))
+        elif self.controls.states.items:
+            own |= _below("problem.y0", self.each(lambda f, x: f.at(x).y0, self.theta0))
         own = {path: x for path, x in own.items() if path in paths}
         return Members(first, own, self.theta0[:, : first.controls.size])
+
+    def _nodes(self, formulation: AbstractFormulation, first: Functional) -> PyTree:
+        """The states at the starts of the windows of all members, stacked.
+
+        **Arguments:**
+
+        - `formulation`: how the records are cut.
+        - `first`: the functional of the first member, cut so.
+        """
+        at, found = first.layout.nodes, []
+        for name, state in named_fields(first.problem.nodes).items():
+            values, mask = (self._stacked(f".observations.{kind}['{name}']") for kind in ("values", "mask"))
+            # what is observed is taken as it is: one member after the other would take longer than the fits
+            if values is None or mask is None or not (mask[:, at].all() and np.array_equal(values[0, at], state)):
+                break
+            found.append(jnp.asarray(values[:, at], state.dtype))
+        else:
+            return jax.tree.unflatten(jax.tree.structure(first.problem.nodes), found)
+        each = [self.member(e) for e in range(self.count)]
+        nodes = [formulation.node_states(f.problem, f.observations, first.layout) for f in each]
+        return jax.tree.map(lambda *x: jnp.stack(x), *nodes)
+
+    def _stacked(self, path: str) -> np.ndarray | None:
+        """The array at a path of all members; None where there is none."""
+        if path in self.own:
+            return np.asarray(self.own[path])
+        one = _leaves(self.common).get(path)
+        return None if one is None else np.broadcast_to(np.asarray(one), (self.count, *np.shape(one)))
 
 
 def _members(functionals: Sequence[Functional], theta0: Float[Array, "E p"]) -> Members:
@@ -165,10 +193,9 @@ def _leaves(tree: PyTree) -> dict[str, Any]:
     return {jax.tree_util.keystr(path): x for path, x in jax.tree_util.tree_flatten_with_path(tree)[0]}
 
 
-def _below(place: str, trees: Sequence[PyTree]) -> dict[str, Array]:
-    """The arrays of equal trees, stacked, by their path below a place of a functional."""
-    found = _leaves(jax.tree.map(lambda *x: jnp.stack(x), *trees))
-    return {f".{place}{path}": x for path, x in found.items()}
+def _below(place: str, tree: PyTree) -> dict[str, Array]:
+    """The arrays of a tree by their path below a place of a functional."""
+    return {f".{place}{path}": x for path, x in _leaves(tree).items()}
 
 
 def _filled(functional: Functional, arrays: dict[str, Any]) -> Functional:
