@@ -154,13 +154,13 @@ class LevenbergMarquardt(AbstractOptimizer):
         step, first = state.trial - before.theta, ~state.started
         predicted = -(jnp.vdot(before.gradient, step) + step @ (known @ step) / 2)
         fallen = before.value - evaluation.value
-        slack, (ratio, good) = state.slack(before.value), _judged(known, equations, step, state)
+        slack, (ratio, good, fell) = state.slack(before.value), _judged(known, equations, step, state)
         # recordings that share nothing are accepted one by one
         whole = first | (fallen > 0) | ((predicted <= slack) & (fallen >= -slack))
-        each = jnp.where(known.separate & ~first, good, whole & evaluation.finite & jnp.all(equations.finite))
+        each = jnp.where(known.separate & ~first, fell, whole & evaluation.finite & jnp.all(equations.finite))
         accepted = jnp.any(each)
         # those that are to blame are damped; where their own unknowns stand still already, all are
-        poor = ~each & ~good
+        poor = ~each & ~(fell if known.separate else good)
         poor |= ~accepted & ~jnp.any(poor & (state.damping < _STILL))
         eased = jnp.where(each & ~first, jnp.clip(1 - (2 * ratio - 1) ** 3, 1 / 3, 2.0), 1.0)
         damping = jnp.minimum(state.damping * jnp.where(poor, state.growth, eased), _HELPLESS)
@@ -224,8 +224,8 @@ class LevenbergMarquardt(AbstractOptimizer):
 
 def _judged(
     before: ArrowEquations, after: ArrowEquations, step: Float[Array, " p"], state: _State
-) -> tuple[Float[Array, " E"], Bool[Array, " E"]]:
-    """The ratio of actual to predicted decrease of every recording, and whether its step was good.
+) -> tuple[Float[Array, " E"], Bool[Array, " E"], Bool[Array, " E"]]:
+    """The ratio of actual to predicted decrease of every recording, whether its step was good, and whether its J fell.
 
     A step that serves others may be predicted to raise J of this one. So what was not predicted is compared with the
     decrease that its damped model alone gives, where that is more. For one record both are the same.
@@ -236,7 +236,8 @@ def _judged(
     size = jnp.maximum(predicted, bend + state.damping * jnp.sum(before.diagonals * moved**2, axis=1))
     ratio = jnp.where(size > 0, 1 - (predicted - actual) / jnp.where(size > 0, size, 1.0), 0.0)
     ratio = jnp.where(after.finite, ratio, -jnp.inf)
-    return ratio, after.finite & ((ratio > 0) | ((predicted <= slack) & (actual >= -slack)))
+    lost = (predicted <= slack) & (actual >= -slack)
+    return ratio, after.finite & ((ratio > 0) | lost), after.finite & ((actual > 0) | lost)
 
 
 def _taken(
