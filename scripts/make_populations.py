@@ -55,7 +55,7 @@ def main() -> None:
         )
         axes = {"system": np.arange(given.systems), "time": t}
         for name, places in axes.items():
-            file.create_dataset(name, data=places)
+            file.create_dataset(name, data=places).attrs.update(units="1", long_name=name)
             file[name].make_scale(name)
         columns = dict(zip((*RATES, *STARTS), truth.T, strict=True)) | {"level": np.full(given.systems, given.level)}
         fields = dict(zip(FIELDS, np.moveaxis(values, 1, 0), strict=True))

@@ -6,6 +6,7 @@ import xarray
 
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
+from pdefit.data.readers.hdf5 import open_netcdf
 
 
 def write_members(path: Path, found: xarray.Dataset) -> None:
@@ -23,8 +24,10 @@ def write_members(path: Path, found: xarray.Dataset) -> None:
 def read_members(path: Path) -> xarray.Dataset:
     """The content of members.h5. Raises `PdefitError` where it is missing or damaged."""
     try:
-        with xarray.open_dataset(path, engine="h5netcdf", decode_times=False) as file:
+        with open_netcdf(path) as file:
             return file.load()
+    except PdefitError:
+        raise
     # h5py raises almost any exception for damaged bytes
     except Exception:
         raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
