@@ -15,7 +15,6 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import compile_ahead
 from pdefit.analysis.goodness.verdict import distrust
 from pdefit.cli.config.settings import Job
-from pdefit.cli.run.ahead import compiling_ahead
 from pdefit.cli.run.bootstrap import bootstrap_summary, check_bootstrap
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.certify import Certificates
@@ -71,7 +70,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     check_lyapunov(settings.lyapunov, exp)
     check_posterior(settings.posterior, exp)
     check_bootstrap(job, exp.functional)
-    with checkpoints_in(job.directory, exp.driver), compiling_ahead(exp, settings, saved):
+    with checkpoints_in(job.directory, exp.driver):
         _fit(exp, job, saved, watch)
 
 

@@ -103,21 +103,13 @@ def _with(products: int) -> int:
     return 1 + 2 * products
 
 
-def objectives(exp: Experiment) -> list[AbstractObjective]:
-    """The objective of every stage at the guess."""
-    found, windows = list[AbstractObjective](), None
+def _costs(exp: Experiment) -> list[Cost]:
+    """Cost of an evaluation in every stage: one is measured for each kind of derivatives, and others follow from it."""
+    stages, windows = list[tuple[AbstractObjective, bool]](), None
     for stage in exp.stages:
         if stage.formulation is not None or not keeps(exp.functional, windows):
             windows = stage.formulation
-        found.append(with_windows(exp.functional, windows))
-    return found
-
-
-def _costs(exp: Experiment) -> list[Cost]:
-    """Cost of an evaluation in every stage: one is measured for each kind of derivatives, and others follow from it."""
-    stages = [
-        (objective, stage.optimizer.tangents) for objective, stage in zip(objectives(exp), exp.stages, strict=True)
-    ]
+        stages.append((with_windows(exp.functional, windows), stage.optimizer.tangents))
     costs = dict[int, Cost]()
     for tangents in {kind for _, kind in stages}:
         numbers = [i for i, (_, kind) in enumerate(stages) if kind == tangents]

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from concurrent.futures import Executor
 
 import equinox as eqx
 import jax
@@ -13,13 +12,12 @@ from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.errors import with_space
 from pdefit._util.round_off import round_off
-from pdefit._util.trees import cast
 from pdefit.inverse.certify._record import Check, over
 from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_sketch
 from pdefit.inverse.certify._taylor import Differences, differences
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.spread import at_points, begin_at_points
+from pdefit.inverse.objective.spread import at_points
 from pdefit.inverse.objective.variants import with_tangents
 
 # The largest relative error of a tangent against differences. More passes only where measured round-off is larger, and
@@ -193,13 +191,6 @@ class Residuals:
             f"the tangent is {times:.0e} times that of half the step: dt = {part.dt:.3g}{unit} is too large for the "
             f"linearised equations, though the forward run survives it; set dt={part.dt / 2:.2g} or less"
         )
-
-
-def begin_programs(executor: Executor, objective: AbstractObjective, theta: Array) -> None:
-    """Compile in a thread what a certificate of this objective will run, but for the driver's derivatives."""
-    whole = cast(objective, jnp.float64)
-    push_sketch.begin(executor, with_tangents(whole), theta, theta)
-    begin_at_points(executor, SKETCH, whole, theta, 2)
 
 
 def _norm(x: np.ndarray) -> float:

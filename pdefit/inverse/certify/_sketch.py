@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import Program
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.shooting.continuity import gaps
@@ -114,15 +113,15 @@ def _few(x: Float[Array, "..."]) -> Float[Array, " k"]:
     return jnp.sum(jnp.pad(flat, (0, -flat.size % count)).reshape(-1, count), axis=0)
 
 
-SKETCH = Program(sketch)
+SKETCH: Callable = eqx.filter_jit(sketch)
 
 
-def _pushed(objective: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Sketch, Sketch]:
+@eqx.filter_jit
+def push_sketch(
+    objective: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]
+) -> tuple[Sketch, Sketch]:
     """The sketch and its derivative along v, by forward mode."""
     return jax.jvp(lambda x: sketch(objective, x), (theta,), (v,))
-
-
-push_sketch = Program(_pushed)
 
 
 @eqx.filter_jit

@@ -13,7 +13,6 @@ from pdefit.inverse.certify._certified import Certified, Used
 from pdefit.inverse.certify._certified import NormalEquations as NormalEquations
 from pdefit.inverse.certify._record import Certificate as Certificate
 from pdefit.inverse.certify._record import Check, at_most, over
-from pdefit.inverse.certify._residual_checks import begin_programs as begin_programs
 from pdefit.inverse.certify._smooth_checks import smooth_checks
 from pdefit.inverse.certify._use_checks import (
     gradient_of_the_run,

@@ -1,11 +1,8 @@
 """Compiled evaluations of functionals, one program for each kind of functional."""
 
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -19,44 +16,12 @@ from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
 Equations = tuple[SegmentNormalEquations | RecordingEquations, tuple[Array, Array, Array | ArrowEquations]]
 
 
-class Program:
-    """A function that is compiled once for all arguments of equal shapes, when it is first called or in a thread before.
-
-    **Arguments:**
-
-    - `function`: a function of modules and arrays.
-    """
-
-    def __init__(self, function: Callable):
-        self._compiled: Any = eqx.filter_jit(function)
-        self._begun = dict[Any, Future]()
-
-    def __call__(self, *args: Any) -> Any:
-        job = self._begun.pop(_shapes(args), None) if self._begun else None
-        # one that waits behind others is compiled here
-        if job is not None and not job.cancel():
-            job.exception()
-        return self._compiled(*args)
-
-    def lower(self, *args) -> Any:
-        """The program for these arguments before it is compiled."""
-        return self._compiled.lower(*args)
-
-    def begin(self, executor: Executor, *args) -> None:
-        """Compile for such arguments in a thread. A call of the same shapes waits for it."""
-        self._begun[_shapes(args)] = executor.submit(lambda: self._compiled.lower(*args).compile() and None)
-
-
-def _shapes(args: tuple) -> tuple:
-    return tuple((x.shape, x.dtype) for x in jax.tree.leaves(args) if isinstance(x, jax.Array | np.ndarray))
-
-
-VALUE = Program(lambda functional, theta: functional.value(theta))
+VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
 # value, gradient and growth of the adjoint, as optimizers are given them
-GRADIENT = Program(lambda functional, theta: functional.watched_gradient(theta))
-PRODUCT = Program(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
-RESIDUALS = Program(lambda functional, theta: functional.residuals(theta))
-WEIGHTED = Program(lambda functional, theta: functional.trajectories(theta, lambda r: r)[0])
+GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
+PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
+RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))
+WEIGHTED: Callable = eqx.filter_jit(lambda functional, theta: functional.trajectories(theta, lambda r: r)[0])
 
 
 def _equations(functional, theta):
@@ -65,7 +30,7 @@ def _equations(functional, theta):
 
 
 # the normal equations of every group of residuals, and their total: one program for fits, certificates and intervals
-EQUATIONS = Program(_equations)
+EQUATIONS: Callable = eqx.filter_jit(_equations)
 
 
 class LowestEquations:

@@ -1,7 +1,6 @@
 """Objectives over several devices: recordings, segments, tangents or points on each, or a part of the grid on each."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, largest_divisor
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
-from pdefit.inverse.objective.compiled import Program
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 
@@ -112,19 +110,9 @@ def at_points(
         yield from (jax.tree.map(lambda x, k=k: x[k], results) for k in range(len(some)))
 
 
-_TOGETHER = Program(lambda function, batch, objective, points: batch(partial(function, objective), points))
-
-
-def begin_at_points(
-    executor: Executor, function: Program, objective: AbstractObjective, point: Float[Array, " p"], count: int
-) -> None:
-    """Compile in a thread what `at_points` will run at so many points like this one."""
-    devices = _batch(objective).idle(_trajectories(objective), count)
-    if len(devices) < 2:
-        function.begin(executor, objective, point)
-    else:
-        points = jnp.stack([point] * len(devices))
-        _TOGETHER.begin(executor, function, Devices(devices), on_one(objective), points)
+_TOGETHER: Callable = eqx.filter_jit(
+    lambda function, batch, objective, points: batch(partial(function, objective), points)
+)
 
 
 def _batch(objective: AbstractObjective) -> AbstractBatch:
