@@ -16,7 +16,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.from_data import from_data
 from pdefit.cli.run.from_twin import from_twin
 from pdefit.cli.run.open_settings import choose_method, chosen_stages
-from pdefit.cli.run.source import check_stated, fitted_frames, frames_kept_out
+from pdefit.cli.run.source import Source, check_stated, fitted_frames, frames_kept_out
 from pdefit.cli.run.trial import check_control_units, try_observe, try_step
 from pdefit.data.observations import Observations
 from pdefit.data.readers.locate import locate
@@ -58,12 +58,7 @@ def _on_one_device(settings: Settings) -> Experiment:
 
 def build_single(settings: Settings) -> Experiment:
     """The experiment of one recording."""
-    if settings.data is not None:
-        source = from_data(settings, settings.data)
-    elif settings.twin is not None:
-        source = from_twin(settings, settings.twin)
-    else:
-        raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
+    source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
     fitted = fitted_frames(settings.times, record.ts)
     stages, formulation = list(settings.stages.stages), settings.formulation
@@ -109,6 +104,15 @@ def build_single(settings: Settings) -> Experiment:
         driver=settings.driver,
         max_iterations=settings.max_iterations,
     )
+
+
+def source_of(settings: Settings) -> Source:
+    """The observations that settings name, with all that is known of them."""
+    if settings.data is not None:
+        return from_data(settings, settings.data)
+    if settings.twin is not None:
+        return from_twin(settings, settings.twin)
+    raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
 
 
 def _with_rule(stage: Stage, window: Observations, held: np.ndarray, ranges: bool) -> Stage:

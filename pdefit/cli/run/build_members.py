@@ -11,11 +11,9 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast
 from pdefit.analysis.goodness.holdout import withhold
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.run.build import build_single, settings_of_each
+from pdefit.cli.run.build import build_single, settings_of_each, source_of
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.from_data import from_data
-from pdefit.cli.run.from_twin import from_twin
-from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out, is_known
+from pdefit.cli.run.source import fitted_frames, frames_kept_out, is_known
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
 from pdefit.inverse.controls.bind import at_guesses, bind
 from pdefit.inverse.controls.declare import declared_leaves
@@ -73,12 +71,12 @@ def build_members(settings: Settings) -> MemberExperiment:
 
 def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.ndarray]:
     """The functional of another member, like the first one but for data and guesses, and its true theta."""
-    source = _source(settings)
+    source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
     fitted = fitted_frames(settings.times, record.ts)
     window = withhold(record.at(slice(0, fitted)), frames_kept_out(settings, record.ts[:fitted]))
     window = cast(problem.observe.located(window), settings.dtype)
-    problem, layout = cut(problem, window, pattern.formulation)
+    problem, _ = cut(problem, window, pattern.formulation)
     layout = pattern.formulation.layout(window.ts, pattern.dt)
     key, controls = jax.random.key(settings.seed), pattern.controls
     declared = declared_leaves(problem, settings.controls)
@@ -97,14 +95,6 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
         None if source.truth is None and not source.true_paths else cast(source.truth or source.problem, settings.dtype)
     )
     return functional, _truth(truth, source.true_paths, functional)
-
-
-def _source(settings: Settings) -> Source:
-    if settings.data is not None:
-        return from_data(settings, settings.data)
-    if settings.twin is not None:
-        return from_twin(settings, settings.twin)
-    raise PdefitError("A fit expects observations: set data.path to a file, or twin=independent to make them")
 
 
 def _truth(truth: Problem | None, paths: tuple[str, ...], functional: Functional) -> np.ndarray:

@@ -3,11 +3,13 @@
 import dataclasses
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray
 
 from pdefit.cli.run.build_members import MemberExperiment
+from pdefit.cli.run.minimise import flat_values
 from pdefit.inverse.members.result import MemberFits, MemberIntervals
 
 # values of records that the file of all members holds, at most
@@ -16,7 +18,7 @@ _MOST_VALUES = 50_000_000
 
 @dataclasses.dataclass(frozen=True)
 class MemberTable:
-    """What many fits found, for files and pictures.
+    """The estimates of many fits, for files and pictures.
 
     **Arguments:**
 
@@ -78,8 +80,8 @@ class MemberTable:
             out[names[i]] = {"median": middle, "quartiles": [low, high]}
             known = good & np.isfinite(z[:, i])
             if known.any():
-                truth, x = self.spans.low[known, i], z[known, i]
-                out[names[i]] |= {"members": truth.size, "rms_z": float(np.sqrt(np.mean(x**2)))}
+                x = z[known, i]
+                out[names[i]] |= {"members": x.size, "rms_z": float(np.sqrt(np.mean(x**2)))}
                 out[names[i]]["inside"] = float(np.mean(np.abs(x) <= 1.96))
         return out
 
@@ -87,6 +89,7 @@ class MemberTable:
         """Estimates, intervals and records of all members."""
         names, members = self.exp.members.controls.names(), self.exp.members
         units = [c.unit for c in members.controls.items for _ in range(c.size)]
+        truth = np.asarray(jax.vmap(flat_values, in_axes=(None, 0))(members.controls, jnp.asarray(self.exp.truth)))
         data: dict[str, Any] = {
             "chi2_per_value": ("member", self.chi2_per_value),
             "loss": ("member", self.found.loss),
@@ -99,14 +102,10 @@ class MemberTable:
             data[f"{names[i]}_low"] = ("member", self.spans.low[:, i], unit)
             data[f"{names[i]}_high"] = ("member", self.spans.high[:, i], unit)
             if np.isfinite(self.exp.truth[:, i]).any():
-                data[f"{names[i]}_true"] = ("member", self._physical(self.exp.truth)[:, i], unit)
+                data[f"{names[i]}_true"] = ("member", truth[:, i], unit)
         record, coords = self._record()
         coords["member"] = np.array(self.exp.names, object)
         return xarray.Dataset(data | record, coords, {"title": title, "Conventions": "CF-1.8"})
-
-    def _physical(self, theta: np.ndarray) -> np.ndarray:
-        values = [self.exp.members.controls.values(jnp.asarray(x)) for x in theta]
-        return np.stack([np.concatenate([np.ravel(v) for v in each.values()]) for each in values])
 
     def _record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Observed and predicted values of all members, where they are few and their times the same."""
@@ -116,7 +115,8 @@ class MemberTable:
             return {}, {}
         residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(self.found.theta))
         observed = members.each(
-            lambda f, x: (f.observations.values, f.observations.sigma, f.observations.mask), self._any
+            lambda f, x: (f.observations.values, f.observations.sigma, f.observations.mask),
+            jnp.asarray(self.found.theta),
         )
         data: dict[str, Any] = {}
         for name, r in residuals.items():
@@ -128,10 +128,6 @@ class MemberTable:
         unit = first.problem.system.time_unit
         # not `units`: xarray would decode "days" as a duration
         return data, {"time": ("time", np.asarray(first.observations.ts), {"unit": unit})}
-
-    @property
-    def _any(self) -> Any:
-        return jnp.asarray(self.found.theta)
 
 
 def _known(x: Any) -> float | None:

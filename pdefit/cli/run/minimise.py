@@ -42,7 +42,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
     settings, directory, console = job.settings, job.directory, job.console
     recorded = exp.functional.controls.tabulated
     guess = np.asarray(exp.functional.theta0[: recorded.size])
-    physical = eqx.filter_jit(jax.vmap(_flat_values, in_axes=(None, 0)))
+    physical = eqx.filter_jit(jax.vmap(flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
     resume = None if saved is None else RunState(saved.numbers, saved.arrays)
     if saved is not None:
@@ -95,7 +95,8 @@ def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[f
     return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
 
 
-def _flat_values(controls: Controls, theta: Any) -> Any:
+def flat_values(controls: Controls, theta: Any) -> Any:
+    """The physical values of all elements of some controls, as one vector."""
     return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in controls.values(theta).values())])
 
 

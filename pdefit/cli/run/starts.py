@@ -13,7 +13,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2, Verdict
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.minimise import minimise
+from pdefit.cli.run.minimise import flat_values, minimise
 from pdefit.cli.run.recorded import origin
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say
@@ -110,7 +110,7 @@ def _at(functional: Functional, theta: np.ndarray) -> Functional:
 
 
 def unexplained(exp: Experiment, found: fitting.Fit) -> bool:
-    """Whether noise cannot explain the misfit of a fit, so that it may have ended in a wrong minimum."""
+    """Test for a misfit that noise cannot explain, as of a fit that ended in a wrong minimum."""
     chi2 = sum(sum_of_squares(part.residuals) for part in found.recordings)
     level = _NOISELESS**2 if exp.source.noiseless else LARGEST_CHI2
     return not chi2 <= level * found.functional.observed_values
@@ -149,8 +149,10 @@ def starts_summary(found: Exploration | None) -> dict[str, Any] | None:
 def _write_table(found: Exploration, functional: Functional, job: Job) -> None:
     """Write starts.csv: for each start its numbers, where it ended, and the optimum that it reached."""
     controls = functional.controls.tabulated
-    values = eqx.filter_jit(jax.vmap(lambda x: jnp.concatenate([jnp.ravel(v) for v in controls.values(x).values()])))
-    begun, ended = (np.asarray(values(jnp.asarray(x[:, : controls.size]))) for x in (found.starts, found.theta))
+    values = eqx.filter_jit(jax.vmap(flat_values, in_axes=(None, 0)))
+    begun, ended = (
+        np.asarray(values(controls, jnp.asarray(x[:, : controls.size]))) for x in (found.starts, found.theta)
+    )
     rows = []
     for e in range(found.loss.size):
         row: dict[str, Any] = {

@@ -79,7 +79,7 @@ def empty_log(functional: AbstractObjective) -> EvaluationLog:
     return EvaluationLog(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)), jnp.zeros(MOST))
 
 
-def _told(optimizer: AbstractOptimizer, carry: Carry, evaluation: Evaluation) -> tuple[Carry, Array]:
+def _next_carry(optimizer: AbstractOptimizer, carry: Carry, evaluation: Evaluation) -> tuple[Carry, Array]:
     """The carry after an optimizer was given an evaluation of the point that it proposed, and whether it was accepted."""
     theta = optimizer.ask(carry.state)
     state, accepted = optimizer.tell(carry.state, evaluation)
@@ -98,7 +98,7 @@ def _logged(
 ) -> tuple[Carry, EvaluationLog]:
     """The carry and the log after an optimizer was given an evaluation of the point that it proposed."""
     theta = optimizer.ask(carry.state)
-    carry, accepted = _told(optimizer, carry, evaluation)
+    carry, accepted = _next_carry(optimizer, carry, evaluation)
     log = EvaluationLog(
         loss=log.loss.at[i].set(evaluation.value),
         gradient_norm=log.gradient_norm.at[i].set(jnp.linalg.norm(evaluation.gradient)),
@@ -115,7 +115,7 @@ def advance_unlogged(
     """Up to `limit` evaluations inside one loop, without a log, for programs of many fits."""
 
     def body(loop: tuple[Array, Carry]) -> tuple[Array, Carry]:
-        return loop[0] + 1, _told(optimizer, loop[1], optimizer.evaluate(functional, loop[1].state))[0]
+        return loop[0] + 1, _next_carry(optimizer, loop[1], optimizer.evaluate(functional, loop[1].state))[0]
 
     start = jnp.zeros((), int), carry
     return lax.while_loop(lambda loop: (loop[0] < limit) & ~loop[1].done, body, start)

@@ -23,8 +23,7 @@ def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B
 @eqx.filter_jit
 def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"], ends: tuple) -> Carry:
     def one(functional: Any, start: Array, lower: Array, upper: Array) -> Carry:
-        values = sum((jnp.sum(functional.fitted(n)) for n in functional.observed), start=jnp.zeros((), int))
-        values = (values + functional.continuity_values).astype(jnp.float64)
+        values = (functional.count + functional.continuity_values).astype(jnp.float64)
         box = Box(lower, upper, jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
         far = jnp.asarray(jnp.inf, jnp.float64)
         return Carry(optimizer.init(start, box), far, start, jnp.asarray(False))
@@ -35,7 +34,7 @@ def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "
 def advanced(
     members: Members, optimizer: AbstractOptimizer, carry: Carry, limit: Int[np.ndarray, " B"], batch: AbstractBatch
 ) -> tuple[Int[np.ndarray, " B"], Carry]:
-    """How many evaluations each member has taken, and its state after them.
+    """The number of evaluations that each member has taken, and its state after them.
 
     **Arguments:**
 

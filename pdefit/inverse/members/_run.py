@@ -159,7 +159,7 @@ class MemberRun:
                 self.callback(MemberProgress(self.stage, len(self.stages), done, self.own.count, total, self.state))
 
     def _pays(self, left: int) -> bool:
-        """Whether a smaller batch saves more than its program costs."""
+        """Test for a smaller batch that saves more than its program costs."""
         functional = self.members.common
         tangents = functional.tangents if self._optimizer.tangents else 0
         values = sum(np.size(x) for x in jax.tree.leaves(functional.problem.y0)) * functional.layout.time_grid.steps
@@ -190,10 +190,11 @@ class MemberRun:
 
     # --- saving and going on -------------------------------------------------------------------------------------------
 
+    _ARRAYS = ("theta", "loss", "converged", "evaluations", "used", "ended", "anew", "slots")
+
     def state(self) -> RunState:
         """The state of all fits, from which they can be resumed."""
-        names = ("theta", "loss", "converged", "evaluations", "used", "ended", "anew", "slots")
-        arrays = {name: np.array(getattr(self, name)) for name in names}
+        arrays = {name: np.array(getattr(self, name)) for name in self._ARRAYS}
         numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.evaluations.sum())}
         return RunState(numbers, arrays | pack("carry", self.carry))
 
@@ -204,7 +205,7 @@ class MemberRun:
         if not 0 <= self.stage < len(self.stages) or arrays["theta"].shape[:1] != (count,):
             raise PdefitError("The saved state does not fit these members; start a new run")
         self._use(int(saved.numbers["windows"]))
-        for name in ("theta", "loss", "converged", "evaluations", "used", "ended", "anew", "slots"):
+        for name in self._ARRAYS:
             setattr(self, name, np.array(arrays[name]))
         like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
         self.carry = unpack("carry", like, arrays)
@@ -212,7 +213,7 @@ class MemberRun:
     # --- where it has ended --------------------------------------------------------------------------------------------
 
     def evaluated(self, function: Callable) -> tuple[np.ndarray, ...]:
-        """What a function of `_batch` returns of all members where they ended, batch by batch."""
+        """The results of a function of `_batch` at the ends of all members, batch by batch."""
         size, parts = self._size(self.own.count), []
         for begin in range(0, self.own.count, size):
             index = np.minimum(np.arange(begin, begin + size), self.own.count - 1)

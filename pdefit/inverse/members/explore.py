@@ -28,7 +28,7 @@ _FRAMES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Exploration:
-    """What many starts of one fit have reached.
+    """The ends of many starts of one fit.
 
     **Arguments:**
 
@@ -54,7 +54,7 @@ class Exploration:
         return int(np.argmin(self.loss))
 
     def __str__(self) -> str:
-        """How often the best optimum was reached."""
+        """A sentence about the number of starts that reached the best optimum."""
         if not self.optima.best.size:
             return f"{self.loss.size} starts, none of which gave a finite J"
         ended, reached = int((self.dropped < 0).sum()), int(self.optima.reached[0])
@@ -145,13 +145,13 @@ class Explorer:
             run.minimise()
             self._account(run)
             if last:
-                return self._found(outcome(run))
+                return self._exploration(outcome(run))
             self._drop(run)
             self.rung, self.run = self.rung + 1, None
 
     def _begun(self) -> MemberRun:
         members = Members.from_points(self.functional, jnp.asarray(self.theta[self.alive]))
-        return MemberRun(members, self.rungs[self.rung], self.at_once, self.devices, self._told)
+        return MemberRun(members, self.rungs[self.rung], self.at_once, self.devices, self._report)
 
     def _account(self, run: MemberRun) -> None:
         self.theta[self.alive, : run.theta.shape[1]] = run.theta
@@ -164,7 +164,7 @@ class Explorer:
         order = np.argsort(run.loss, kind="stable")
         self.dropped[alive[order[left:]]] = self.rung
 
-    def _found(self, fits: MemberFits) -> Exploration:
+    def _exploration(self, fits: MemberFits) -> Exploration:
         alive, sizes = self.alive, np.asarray(self.functional.controls.sizes(self.functional.theta0))
         self.loss[alive], self.converged[alive] = fits.loss, fits.converged
         optima = find_optima(fits.theta, fits.loss, fits.matrix, sizes, self.functional.observed_values)
@@ -174,7 +174,7 @@ class Explorer:
         parts = self.theta, self.loss, self.dropped, self.evaluations, self.converged
         return Exploration(self.points, *parts, optima)
 
-    def _told(self, progress: MemberProgress) -> None:
+    def _report(self, progress: MemberProgress) -> None:
         if self.callback is not None:
             self.callback(dataclasses.replace(progress, state=self.state))
 

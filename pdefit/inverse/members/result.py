@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy import special
 
 from pdefit.inverse.members.members import Members
@@ -69,15 +69,11 @@ class MemberFits:
     @functools.cached_property
     def observed_values(self) -> Int[np.ndarray, " E"]:
         """The number of measured values of each member."""
-
-        def count(functional, _) -> Array:
-            return sum((jnp.sum(functional.fitted(n)) for n in functional.observed), start=jnp.zeros((), int))
-
-        return np.asarray(self.members.each(count, jnp.asarray(self.theta)))
+        return np.asarray(self.members.each(lambda functional, _: functional.count, jnp.asarray(self.theta)))
 
     @property
     def blown_up(self) -> Bool[np.ndarray, " E"]:
-        """Whether no evaluation of a member was finite."""
+        """The members of which no evaluation was finite."""
         return ~np.isfinite(self.loss)
 
     def intervals(self, level: float = 0.95, *, sigma_stated: bool = False) -> MemberIntervals:

@@ -225,7 +225,12 @@ class Functional(AbstractObjective):
 
     @property
     def observed_values(self):
-        return int(_count(self))
+        return int(_COUNT(self))
+
+    @property
+    def count(self) -> Array:
+        """The number of measured values that are fitted, as an array, which can be traced."""
+        return sum((jnp.sum(self.fitted(name)) for name in self.observed), start=jnp.zeros((), int))
 
     @property
     def continuity_values(self):
@@ -290,6 +295,4 @@ class Functional(AbstractObjective):
         return Numerics(self.runner.solver, self.dt, self.steps, problem.args)
 
 
-@eqx.filter_jit
-def _count(functional: Functional) -> Array:
-    return sum((jnp.sum(functional.fitted(name)) for name in functional.observed), start=jnp.zeros((), int))
+_COUNT = eqx.filter_jit(lambda functional: functional.count)
