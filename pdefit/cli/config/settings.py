@@ -32,13 +32,13 @@ from pdefit.cli.config._types import (
 )
 from pdefit.cli.config.sources import DataSettings, Initial, Reference, Solver, Times, TwinSettings, read_initial
 from pdefit.cli.config.stages import Stages, StageSettings, read_stages
+from pdefit.cli.config.starts import StartsSettings
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.members.bootstrap import Bootstrap
-from pdefit.inverse.members.starts import Starts
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 from pdefit.systems.capabilities import FieldCoords
@@ -130,32 +130,6 @@ def _posterior(node: Any, path: str) -> PosteriorSettings | None:
     return read_section(PosteriorSettings, node if isinstance(node, Mapping) else {"rank": node}, path)
 
 
-@dataclasses.dataclass(frozen=True)
-class StartsSettings:
-    """Many starts of one fit.
-
-    **Arguments:**
-
-    - `when`: always, or needed: only where the fit from the guess leaves a misfit that noise cannot explain.
-    - `points`: the starts.
-    """
-
-    when: Literal["always", "needed"]
-    points: Starts
-
-
-def _starts(node: Any, path: str) -> StartsSettings | None:
-    """Many starts; null for the guess alone."""
-    if node is None:
-        return None
-    if not isinstance(node, Mapping):
-        raise PdefitError(f"{path} expects a mapping of when, count, design, within, factor and keep, but got {node!r}")
-    when = node.get("when", "always")
-    if when not in ("always", "needed"):
-        raise PdefitError(f"{path}.when expects always or needed, but got {when!r}")
-    return StartsSettings(when, read_section(Starts, {k: v for k, v in node.items() if k != "when"}, path))
-
-
 def _regularizers(node: Any, path: str) -> tuple[AbstractRegularizer, ...]:
     if not isinstance(node, Mapping):
         raise PdefitError(f"{path} expects a mapping, a name for each regularizer, but got {node!r}")
@@ -245,7 +219,7 @@ class Settings:
     stages: Annotated[Stages, Read(read_stages, StageSettings)]
     controls: Annotated[Declaration, Read(read_controls, ControlSettings)]
     regularizers: Annotated[tuple[AbstractRegularizer, ...], Read(_regularizers)]
-    starts: Annotated[StartsSettings | None, Read(_starts, StartsSettings)]
+    starts: StartsSettings | None
     store: Store
     reference: Reference | None
     recordings: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
