@@ -1,11 +1,10 @@
 """Configurations composed in this process, and the command in another."""
 
-import functools
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,14 +39,6 @@ def fitted(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
     assert done.returncode == 0, done.stderr
     (end,) = (folder / "runs" / "reaction" / "fisher_front").rglob("DONE")
     return Fitted(end.parent, words, done.stdout, done.stderr)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _plugins_found_once() -> Iterator[None]:
-    """Each command looks them up a dozen times in the metadata of all packages."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "_installed", functools.cache(plugins._installed))
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,6 @@ import jax
 from pdefit.cli import main
 from pdefit.cli.run import certify as certify_command
 from pdefit.cli.run import fit as fit_command
-from pdefit.cli.runtime import plugins
 from pdefit.inverse.fit import _fit_run as fit_run
 from pdefit.inverse.fit import drivers, traced
 
@@ -106,8 +105,6 @@ def _patched(whole: bool, logs: bool) -> Iterator[None]:
         warnings.simplefilter("ignore")
         for module in () if logs else _LOGGING:
             stack.enter_context(mock.patch(f"{module}.configure_log", lambda *_: None))
-        # each lookup reads the metadata of all packages
-        stack.enter_context(mock.patch.object(plugins, "_installed", functools.cache(plugins._installed)))
         if not whole:
             stack.enter_context(mock.patch.object(fit_command.Certificates, "start", lambda *_: None))
             stack.enter_context(mock.patch.object(fit_run.FitRun, "minimise", _built))

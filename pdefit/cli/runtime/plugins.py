@@ -3,6 +3,7 @@
 A file of equations that the command line names counts as one, too.
 """
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -47,7 +48,9 @@ def _names() -> list[str]:
     return [*dict.fromkeys((*_installed(), *_beside()))]
 
 
+@functools.cache
 def _installed() -> list[str]:
+    # the metadata of all packages are read once: many members ask for their system hundreds of times
     return [entry.value for entry in importlib.metadata.entry_points(group=GROUP)]
 
 

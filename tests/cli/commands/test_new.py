@@ -32,7 +32,7 @@ def installed(pdefit_inside, tmp_path, monkeypatch):
 
     def run(folder: Path, *arguments: str) -> str:
         monkeypatch.syspath_prepend(folder)
-        plugins._installed.cache_clear()  # pyright: ignore[reportFunctionMemberAccess]
+        plugins._installed.cache_clear()
         code, out, err = pdefit_inside(*arguments)
         assert code == 0 and "Traceback" not in err, out + err
         return out
@@ -41,7 +41,7 @@ def installed(pdefit_inside, tmp_path, monkeypatch):
     monkeypatch.setattr("hydra._internal.logging_config.configure_logging", lambda *_: None)
     before = set(sys.modules)
     yield run
-    plugins._installed.cache_clear()  # pyright: ignore[reportFunctionMemberAccess]
+    plugins._installed.cache_clear()
     for name in set(sys.modules) - before:
         if name.split(".")[0] in ("my_fronts", "growth"):
             del sys.modules[name]
