@@ -12,9 +12,7 @@ from scipy import special
 
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.uncertainty.control_values import moved
-
-# a column of the Jacobian below this part of the largest is zero to round-off
-_ZERO = 1e-13
+from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
 
 
 class MemberIntervals(NamedTuple):
@@ -107,13 +105,10 @@ class MemberFits:
 
 def _inverse_diagonal(matrix: Float[np.ndarray, "E p p"]) -> tuple[Float[np.ndarray, "E p"], Bool[np.ndarray, "E p"]]:
     """The diagonal of the inverse on what the data determine, and which elements they do not determine."""
-    finite = np.where(np.isfinite(matrix).all(axis=(1, 2), keepdims=True), matrix, 0.0)
-    norms = np.sqrt(np.diagonal(finite, axis1=1, axis2=2))
-    norms = np.where(norms > _ZERO * norms.max(axis=1, keepdims=True), norms, 1.0)
-    values, vectors = np.linalg.eigh(finite / (norms[:, :, None] * norms[:, None, :]))
-    null = values <= 10 * values.shape[1] * np.finfo(float).eps * values[:, -1:]
-    squares = vectors**2
-    inverse = np.where(null, 0.0, 1 / np.where(null, 1.0, values))
-    known = np.einsum("eik,ek->ei", squares, inverse) / norms**2
-    # an element of which a hundredth lies in directions without information
-    return known, np.einsum("eik,ek->ei", squares, null.astype(float)) > 0.01
+    known, unknown = np.zeros(matrix.shape[:2]), np.ones(matrix.shape[:2], bool)
+    for e in np.flatnonzero(np.isfinite(matrix).all(axis=(1, 2))):
+        inverse, null = determined_inverse(matrix[e], column_norms(matrix[e]))
+        known[e] = np.diag(inverse)
+        # an element of which a hundredth lies in directions without information
+        unknown[e] = np.sum(null**2, axis=1) > 0.01
+    return known, unknown

@@ -135,8 +135,12 @@ def intervals(
     found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
     groups, gradient, matrix = jax.tree.map(np.asarray, found[0].joined()), *map(np.asarray, found[1][1:])
     names = functional.controls.names()
-    norms = _norms(names, matrix)
-    inverse, null = _inverse(matrix, norms)
+    if not np.diag(matrix).max() > 0:
+        raise PdefitError(
+            f"The data say nothing about {', '.join(names)} (the Jacobian is zero); give a prior, or observe more"
+        )
+    norms = column_norms(matrix)
+    inverse, null = determined_inverse(matrix, norms)
     covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
     points = _points(functional.controls)
     sizes = np.linalg.norm(points / norms, axis=1, keepdims=True)
@@ -227,17 +231,13 @@ def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> n
     return covariance * np.outer(factor, factor) + np.diag(alone)
 
 
-def _norms(names: list[str], matrix: np.ndarray) -> np.ndarray:
-    """The norms of the columns of the Jacobian; 1 for controls that change nothing, which `_inverse` finds by that."""
+def column_norms(matrix: np.ndarray) -> np.ndarray:
+    """The norms of the columns of the Jacobian of J_r^T J_r; 1 for controls that change nothing."""
     norms = np.sqrt(np.diag(matrix))
-    if not norms.max() > 0:
-        raise PdefitError(
-            f"The data say nothing about {', '.join(names)} (the Jacobian is zero); give a prior, or observe more"
-        )
     return np.where(norms > _ZERO * norms.max(), norms, 1.0)
 
 
-def _inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def determined_inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The inverse of J_r^T J_r on what the data determine, and the other directions, in units of one over the norms."""
     values, vectors = np.linalg.eigh(matrix / np.outer(norms, norms))
     null = values <= 10 * values.size * np.finfo(float).eps * values[-1]
