@@ -122,7 +122,7 @@ class Quality:
     @property
     def largest_chi2(self) -> float:
         """Largest acceptable chi2 per value: limited by the spread of few values, or by how well sigma is known."""
-        return _largest_ratio(self.values, self.sigma_exact)
+        return largest_ratio(self.values, self.sigma_exact)
 
     @property
     def correlated(self) -> list[tuple[str, str, Correlation]]:
@@ -149,7 +149,7 @@ class Quality:
     @property
     def unheld(self) -> bool:
         """Test for held-out frames that are fitted worse than the others."""
-        return self.heldout is not None and self.heldout[0] > _largest_ratio(self.heldout[1]) * self.chi2_per_value
+        return self.heldout is not None and self.heldout[0] > largest_ratio(self.heldout[1]) * self.chi2_per_value
 
     @property
     def misses(self) -> bool:
@@ -186,6 +186,6 @@ class Evidence:
     bound: tuple[str, ...] = ()
 
 
-def _largest_ratio(values: int, exact: bool = False) -> float:
+def largest_ratio(values: int, exact: bool = False) -> float:
     """Largest acceptable ratio of two mean squares: limited by the spread of few values, or by how well sigma is known."""
     return max(1.0 if exact else LARGEST_CHI2, 1 + SURE * float(np.sqrt(2 / max(values, 1))))

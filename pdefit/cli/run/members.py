@@ -8,16 +8,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from rich.markup import escape
 
-from pdefit._util import interrupts
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
-from pdefit.analysis.goodness.evidence import LARGEST_CHI2, SURE
+from pdefit.analysis.goodness.evidence import largest_ratio
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.member_table import MemberTable
+from pdefit.cli.run.minimise import saving
 from pdefit.cli.run.pictures import pictures, report, tell
 from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.cli.runtime.memory_meter import peak
@@ -28,7 +29,7 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members.fit_members import AT_ONCE, fit_members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.output.store.fit_checkpoint import Saved, save_state
+from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.members import write_members
 from pdefit.output.store.summary import Summary
 from pdefit.output.store.tables import write_rows
@@ -102,13 +103,13 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
         tell(report(job.directory), console)
     dataclasses.replace(summary, seconds=watch.seconds | {"total": watch.total()}).write(job.directory / "summary.json")
     say(console, f"seconds: {watch}", f"members.csv, members.h5 and report.html are in {job.directory}")
-    console.print(f"[bold]{verdict}[/]: {reason}", highlight=False, soft_wrap=True)
+    console.print(f"[bold]{verdict}[/]: {escape(reason)}", highlight=False, soft_wrap=True)
     if certificate is not None and not certificate["passed"] and settings.certificate != "warn":
         raise PdefitError(f"The gradient fails its certificate: {certificate['reason']} (certificate=warn goes on)")
 
 
 def _at_once(exp: MemberExperiment) -> int:
-    """How many members run together: as many as the memory allows, and no more than run faster so."""
+    """The number of members that run together: as many as the memory allows, and no more than run faster so."""
     functional = exp.members.common
     state = sum(x.nbytes for x in jax.tree.leaves(functional.problem.y0)) * functional.groups
     one = _COPIES * state * (1 + functional.tangents) + sum(x.nbytes for x in jax.tree.leaves(functional.observations))
@@ -126,22 +127,12 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
         same_problem(saved.origin["hashes"], hashes, job.directory, job.console)
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": hashes}
     with MembersProgress(job.console) as bar:
-
-        @interrupts.uninterrupted()
-        def callback(progress: Any) -> None:
-            if bar.due or progress.finished == progress.members:
-                state = progress.state()
-                save_state(job.directory / "state", Saved(state.numbers, state.arrays, belongs))
-            bar(progress, "members")
-            if interrupts.received():
-                raise KeyboardInterrupt
-
         return fit_members(
             exp.members,
             exp.first.stages,
             at_once=at_once,
             devices=jax.devices()[: settings.cores],
-            callback=callback,
+            callback=saving(bar, "members", job.directory / "state", belongs),
             resume=None if saved is None else RunState(saved.numbers, saved.arrays),
         )
 
@@ -182,18 +173,14 @@ def _sample(found: MemberFits) -> list[int]:
 
 
 def verdicts(found: MemberFits, exp: MemberExperiment) -> list[str]:
-    """For each member whether its fit explains the data to the noise.
-
-    Without a stated sigma nothing is larger than the noise. The limits are those of a single fit.
-    """
+    """The verdict on each member. The limits of chi2 are those of a single fit."""
     values, words = np.maximum(found.observed_values - found.theta.shape[1], 1), []
-    level = 1 + SURE * np.sqrt(2 / values) if exp.first.source.sigma_exact else np.full(values.size, LARGEST_CHI2)
     for e in range(found.loss.size):
         if found.blown_up[e]:
             words.append(BLOWN_UP)
         elif not found.converged[e]:
             words.append(STOPPED)
-        elif found.chi2[e] / values[e] > max(level[e], 1 + SURE * np.sqrt(2 / values[e])):
+        elif found.chi2[e] / values[e] > largest_ratio(int(values[e]), exp.first.source.sigma_exact):
             words.append(MISSES)
         else:
             words.append(FITTED)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from pdefit._util import interrupts
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.recorded import origin, same_problem
-from pdefit.cli.runtime.terminal import FitProgress
+from pdefit.cli.runtime.terminal import FitProgress, MembersProgress
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.members.fit_members import MemberProgress
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 from pdefit.output.store.fit_checkpoint import Saved, save_state
@@ -82,6 +83,28 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
             resume=resume,
             driver=exp.driver,
         )
+
+
+def saving(bar: MembersProgress, what: str, folder: Path, belongs: dict[str, Any]) -> Callable[[MemberProgress], None]:
+    """A callback of many fits that shows their progress, saves their state every few seconds, and ends them at a signal.
+
+    **Arguments:**
+
+    - `bar`, `what`: the progress, and what is fitted.
+    - `folder`: of the checkpoints.
+    - `belongs`: what identifies the run.
+    """
+
+    @interrupts.uninterrupted()
+    def callback(progress: MemberProgress) -> None:
+        if bar.save_now() or progress.finished == progress.members:
+            state = progress.state()
+            save_state(folder, Saved(state.numbers, state.arrays, belongs))
+        bar(progress, what)
+        if interrupts.received():
+            raise KeyboardInterrupt
+
+    return callback
 
 
 def _is_extended(before: Mapping[str, Any], max_iterations: int | None) -> bool:

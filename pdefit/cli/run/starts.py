@@ -8,12 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2, Verdict
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.minimise import flat_values, minimise
+from pdefit.cli.run.minimise import flat_values, minimise, saving
 from pdefit.cli.run.recorded import origin
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say
@@ -72,23 +71,13 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
     folder = job.directory / _FOLDER
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
     with MembersProgress(job.console) as bar:
-
-        @interrupts.uninterrupted()
-        def callback(progress: Any) -> None:
-            if bar.due:
-                state = progress.state()
-                save_state(folder, Saved(state.numbers, state.arrays, belongs))
-            bar(progress, "starts")
-            if interrupts.received():
-                raise KeyboardInterrupt
-
         explorer = Explorer(
             functional,
             exp.stages,
             settings.starts.points,
             settings.seed,
             devices=jax.devices()[: settings.cores],
-            callback=callback,
+            callback=saving(bar, "starts", folder, belongs),
         )
         if (saved := load_state(folder)) is not None:
             explorer.restore(RunState(saved.numbers, saved.arrays))

@@ -14,6 +14,9 @@ from pdefit.inverse.members.fit_members import MemberProgress
 
 log = logging.getLogger("pdefit")
 
+# seconds between two saved states of many fits
+_BETWEEN = 2.0
+
 
 def say(console: Console, *lines: str) -> None:
     """Write lines into the log and on the terminal; empty ones are left out."""
@@ -91,7 +94,7 @@ class FitProgress(_BarOrLines):
 
 
 class MembersProgress(_BarOrLines):
-    """Progress of many fits. `due` is whether some seconds have passed since their state was saved.
+    """Progress of many fits, with a clock for saving their state.
 
     **Arguments:** as of `FitProgress`.
     """
@@ -101,12 +104,11 @@ class MembersProgress(_BarOrLines):
         super().__init__(console, every, *columns, TimeElapsedColumn())
         self._saved, self._stage = time.perf_counter(), -1
 
-    @property
-    def due(self) -> bool:
-        """Whether a state is to be saved now. Asking begins a new interval."""
+    def save_now(self) -> bool:
+        """Test for a state that was saved some seconds ago. If it is true a new interval begins."""
         now, before = time.perf_counter(), self._saved
-        self._saved = now if now - before > 2.0 else before
-        return now - before > 2.0
+        self._saved = now if now - before > _BETWEEN else before
+        return now - before > _BETWEEN
 
     def __call__(self, p: MemberProgress, what: str) -> None:
         title = f"{what}, stage {p.stage + 1}/{p.stages}, {p.evaluations} evaluations"

@@ -138,7 +138,7 @@ class Certified:
 
     @property
     def single_direction(self) -> bool:
-        """Whether the direction over all controls is that of one control, tested by itself on the same record."""
+        """Test for a direction over all controls that is that of one control, tested by itself on the same record."""
         one = self.one_by_one and len(self.whole.controls.elements) == 1
         return one and self.short is self.residuals and self.residuals.moved is not None
 

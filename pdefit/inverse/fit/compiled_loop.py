@@ -17,7 +17,6 @@ from pdefit._util.round_off import round_off
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
-from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
 
 # evaluations of a chunk, at most
@@ -154,7 +153,7 @@ def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> floa
 def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, theta: Float[Array, " p"]) -> Carry:
     """The state of an optimizer before its first evaluation."""
     values = jnp.asarray(functional.observed_values + functional.continuity_values or jnp.inf, jnp.float64)
-    each = functional.no_equations if optimizer.tangents and isinstance(functional, Recordings) else None
+    each = functional.no_equations if optimizer.tangents else None
     box = Box(*functional.controls.box(), jnp.asarray(_round_off(functional, jnp.asarray(theta))), values, each)
     state = optimizer.init(jnp.asarray(theta), box)
     # explicit dtype: a weakly typed infinity would compile the loop a second time

@@ -138,6 +138,11 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     def groups(self) -> int:
         """The number of segments: independent groups of the residuals of data and gaps."""
 
+    @property
+    def no_equations(self) -> ArrowEquations | None:
+        """Normal equations of zero in the form of `normal_equations`; None for a matrix (p, p), the default."""
+        return None
+
     # --- what follows from these -------------------------------------------------------------------------------------
 
     def jvp(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Float[Array, ""], Float[Array, ""]]:

@@ -49,7 +49,7 @@ class ArrowEquations(eqx.Module):
 
     @property
     def separate(self) -> bool:
-        """Whether recordings share nothing, so that each is a problem of its own."""
+        """Test for recordings that share nothing, so that each is a problem of its own."""
         return not self.shared.size and not self.sums.shape[0]
 
     @property

@@ -229,8 +229,7 @@ class Recordings(AbstractObjective):
         return RecordingEquations(each, self.columns, self._of_all, self._of_each, self.sums, coupled)
 
     @property
-    def no_equations(self) -> ArrowEquations:
-        """Normal equations of zero, for the state of an optimizer before its first evaluation."""
+    def no_equations(self):
         e, c = self.columns.shape
         zeros = jnp.zeros(e), jnp.zeros((e, c)), jnp.zeros((e, c, c))
         return ArrowEquations(
