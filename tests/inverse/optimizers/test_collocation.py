@@ -1,12 +1,11 @@
 """Collocation: its elimination, its derivatives, and what it finds from far guesses."""
 
-from typing import ClassVar, NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from pdefit_populations import LotkaVolterra
 from problems import fisher_functional
 from resumed import resumed_alike, run
 from small_systems import Level
@@ -16,50 +15,32 @@ from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.optimizers._first_states import first_states
 
 TS = np.linspace(0.0, 10.0, 41)
-TRUTH = {"a": 0.7, "b": 0.9, "c": 0.5, "d": 0.6}
+TRUTH = {"alpha": 0.7, "beta": 0.9, "gamma": 0.5, "delta": 0.6}
+ALL = tuple(TRUTH)
 LM = pdefit.optimizers.LevenbergMarquardt()
 
 
-class Animals(NamedTuple):
-    prey: jax.Array
-    predator: jax.Array
-
-
-class Cycle(pdefit.AbstractSystem):
-    """x' = a x - b x y, y' = d x y - c y from (0.5, 0.5)."""
-
-    time_unit: ClassVar[str] = "1"
-    a: jax.Array = pdefit.parameter(positive=True)
-    b: jax.Array = pdefit.parameter(positive=True)
-    c: jax.Array = pdefit.parameter(positive=True)
-    d: jax.Array = pdefit.parameter(positive=True)
-
-    def vector_field(self, t, y, args):
-        return Animals(y.prey * (self.a - self.b * y.predator), y.predator * (self.d * y.prey - self.c))
-
-    def init(self, key):
-        return Animals(jnp.asarray(0.5), jnp.asarray(0.5))
-
-
-def cycle(factors=(0.1, 10.0, 10.0, 0.1), noise=0.0, shown=("prey", "predator"), unknown="abcd", free=True, **options):
+def cycle(factors=(0.1, 10.0, 10.0, 0.1), noise=0.0, shown=("prey", "predator"), unknown=ALL, free=True, **options):
     """The rates named in `unknown`, each a factor from its true value, and the initial state where it is free."""
-    truth = Cycle(**{n: jnp.asarray(v) for n, v in TRUTH.items()})
+    truth = LotkaVolterra(**{n: jnp.asarray(v) for n, v in TRUTH.items()})
     y0 = truth.init(None)
     clean = pdefit.simulate(truth, y0, TS, dt=0.02)
     data = pdefit.add_noise(clean, noise, jax.random.key(3))
     data = pdefit.Observations.build(TS, {n: data.values[n] for n in shown}, {n: data.sigma[n] for n in shown})
     start = {n: jnp.asarray(TRUTH[n] * (f if n in unknown else 1.0)) for n, f in zip(TRUTH, factors, strict=True)}
-    guess = {n: pdefit.guesses.FromData() if n in shown else pdefit.guesses.Value(1.0) for n in Animals._fields}
+    guess = {
+        n: pdefit.guesses.FromData() if n in shown else pdefit.guesses.Value(1.0) for n in truth.init(None)._fields
+    }
     controls = {n: pdefit.transforms.Log() for n in unknown}
     if free:
         controls["y0"] = {n: pdefit.Control(guess=g) for n, g in guess.items()}
-    problem = pdefit.Problem(Cycle(**start), y0, pdefit.instruments.Select(shown))
+    problem = pdefit.Problem(LotkaVolterra(**start), y0, pdefit.instruments.Select(shown))
     return pdefit.Functional(problem, data, controls, dt=0.05, **options)
 
 
 def rates(found):
     values = found.functional.controls.values(found.theta)
-    return np.array([float(values[n]) / TRUTH[n] - 1 for n in "abcd" if n in values])
+    return np.array([float(values[n]) / TRUTH[n] - 1 for n in ALL if n in values])
 
 
 def dense(equations):
@@ -79,7 +60,9 @@ def dense(equations):
 @pytest.fixture(scope="module", params=[1, 2])
 def system(request):
     """Residuals of a noisy record that shows the prey, with their normal equations at some states."""
-    J = cycle((1.3, 1.0, 0.8, 1.0), 0.02, ("prey",), "ac", regularizers=(pdefit.regularizers.L2("a", 0.3),))
+    J = cycle(
+        (1.3, 1.0, 0.8, 1.0), 0.02, ("prey",), ("alpha", "gamma"), regularizers=(pdefit.regularizers.L2("alpha", 0.3),)
+    )
     residuals = pdefit.optimizers.Collocation(pieces=request.param).on(J).residuals
     x = jnp.asarray(np.random.default_rng(1).uniform(0.3, 1.5, (residuals.times.size, 2)))
     at = J.theta0 + 0.1, x, jnp.asarray([0.1, 0.3])
@@ -131,7 +114,7 @@ def test_rates_ten_times_off_are_found():
 @pytest.mark.parametrize("shown", [("prey", "predator"), ("prey",)])
 def test_the_next_stage_ends_where_a_fit_from_near_the_truth_does(shown):
     """With hidden predators, too, of which the data know no number, so that b is given."""
-    unknown = "abcd" if len(shown) == 2 else "acd"
+    unknown = ALL if len(shown) == 2 else ("alpha", "gamma", "delta")
     minimum = pdefit.optimizers.LevenbergMarquardt(decrement=0.0)
     near = pdefit.fit(cycle((1.1,) * 4, 0.02, shown, unknown), [minimum])
     far = cycle(noise=0.02, shown=shown, unknown=unknown)
@@ -142,7 +125,7 @@ def test_the_next_stage_ends_where_a_fit_from_near_the_truth_does(shown):
 
 
 def test_a_known_start_is_kept():
-    found = pdefit.fit(cycle(unknown="ac", free=False, noise=0.02), [pdefit.optimizers.Collocation()])
+    found = pdefit.fit(cycle(unknown=("alpha", "gamma"), free=False, noise=0.02), [pdefit.optimizers.Collocation()])
     assert np.max(np.abs(rates(found))) < 0.02
 
 
