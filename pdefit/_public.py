@@ -55,6 +55,7 @@ from pdefit.inverse.members.explore import Exploration as Exploration
 from pdefit.inverse.members.explore import explore as explore
 from pdefit.inverse.members.fit_members import MemberProgress as MemberProgress
 from pdefit.inverse.members.fit_members import fit_members as fit_members
+from pdefit.inverse.members.fit_members import fit_members_again as fit_members_again
 from pdefit.inverse.members.members import Members as Members
 from pdefit.inverse.members.result import MemberFits as MemberFits
 from pdefit.inverse.members.result import MemberIntervals as MemberIntervals

@@ -232,8 +232,8 @@ class Settings:
             raise ValueError(
                 "gauge fixes controls of many recordings, but there is one; set recordings, or remove gauge"
             )
-        if self.starts is not None and (self.recordings != {} or self.members != {}):
-            raise ValueError("starts belong to a single fit; remove recordings and members, or set starts=null")
+        if self.starts is not None and self.recordings:
+            raise ValueError("starts are for fits of one recording each; remove recordings, or set starts=null")
         if self.data is not None and self.times.forecast is not None:
             raise ValueError("times.forecast is for frames that a twin makes; for data from a file set times.fit_until")
         if self.data is not None and self.noise:

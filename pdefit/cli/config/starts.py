@@ -8,7 +8,7 @@ from pdefit.inverse.members.starts import Design, Starts, Within
 
 @dataclasses.dataclass(frozen=True)
 class StartsSettings:
-    """Many starts of one fit.
+    """Many starts of one fit, or of each of many members.
 
     **Arguments:**
 
@@ -16,7 +16,7 @@ class StartsSettings:
     - `count`, `design`: number of starts, and how they are spread: sobol or latin_hypercube.
     - `within`: what numbers are drawn from: bounds, prior, or spread about the guess by `factor`.
     - `factor`: that factor.
-    - `keep`: number of starts that are fitted to the end; 0 for all.
+    - `keep`: number of starts that are fitted to the end; 0 for all. Those of members all are.
     """
 
     when: Literal["always", "needed"] = "always"

@@ -57,6 +57,7 @@ class MemberTable:
                 "loss": _known(self.found.loss[e]),
                 "chi2_per_value": _known(chi2[e]),
                 "evaluations": int(self.found.evaluations[e]),
+                "start": int(self.found.start[e]),
             }
             for i in self.columns:
                 row |= {

@@ -21,15 +21,16 @@ from pdefit.cli.run.member_table import MemberTable
 from pdefit.cli.run.minimise import saving
 from pdefit.cli.run.pictures import pictures, report, tell
 from pdefit.cli.run.recorded import origin, same_problem
+from pdefit.cli.run.starts import STARTS
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.certify.certificate import certify
 from pdefit.inverse.fit.result import RunState
-from pdefit.inverse.members.fit_members import AT_ONCE, fit_members
+from pdefit.inverse.members.fit_members import AT_ONCE, fit_members, fit_members_again
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.output.store.fit_checkpoint import Saved
+from pdefit.output.store.fit_checkpoint import Saved, load_state
 from pdefit.output.store.members import write_members
 from pdefit.output.store.summary import Summary
 from pdefit.output.store.tables import write_rows
@@ -70,6 +71,9 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     watch.lap("certificates")
     found = _fitted(exp, at_once, job, saved)
     watch.lap("fit")
+    if settings.starts is not None:
+        found = _from_starts(exp, found, at_once, job)
+        watch.lap("starts")
     spans = found.intervals(sigma_stated=first.sigma_stated)
     words = verdicts(found, exp)
     sample = _sample(found)
@@ -135,6 +139,34 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
             callback=saving(bar, "members", job.directory / "state", belongs),
             resume=None if saved is None else RunState(saved.numbers, saved.arrays),
         )
+
+
+def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Job) -> MemberFits:
+    """The fits after members that noise cannot explain, or all of them, had other starts too."""
+    settings, folder = job.settings, job.directory / STARTS
+    assert settings.starts is not None
+    words = verdicts(found, exp)
+    which = np.array([e for e, w in enumerate(words) if w != FITTED or settings.starts.when == "always"], int)
+    if not which.size:
+        return found
+    say(job.console, f"starts: {which.size} of {len(words)} members are fitted from {settings.starts.count - 1} others")
+    belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
+    saved = load_state(folder)
+    with MembersProgress(job.console) as bar:
+        better = fit_members_again(
+            exp.members,
+            found,
+            which,
+            settings.starts.points,
+            exp.first.stages,
+            seed=settings.seed,
+            at_once=at_once,
+            devices=jax.devices()[: settings.cores],
+            callback=saving(bar, "starts", folder, belongs),
+            resume=None if saved is None else RunState(saved.numbers, saved.arrays),
+        )
+    say(job.console, f"starts: {int((better.start > 0).sum())} of them ended lower from another start")
+    return better
 
 
 def _hash(exp: MemberExperiment) -> str:

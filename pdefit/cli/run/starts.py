@@ -25,7 +25,7 @@ from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
 from pdefit.output.store.tables import write_rows
 
 # folder of a run in which the exploration is saved
-_FOLDER = "starts"
+STARTS = "starts"
 # root mean square residual of data without noise, as a part of their range, that is no round-off
 _NOISELESS = 1e-3
 
@@ -68,7 +68,7 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
     assert settings.starts is not None
     if not isinstance(functional, Functional):
         raise PdefitError("starts are for one recording; set recordings=null, or starts=null")
-    folder = job.directory / _FOLDER
+    folder = job.directory / STARTS
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
     with MembersProgress(job.console) as bar:
         explorer = Explorer(

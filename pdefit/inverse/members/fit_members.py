@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.vector import FEW
@@ -15,6 +17,7 @@ from pdefit.inverse.members._run import MemberProgress as MemberProgress
 from pdefit.inverse.members._run import MemberRun
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
+from pdefit.inverse.members.starts import Starts
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.collocation import Collocation
@@ -65,6 +68,41 @@ def fit_members(
     return outcome(run)
 
 
+def fit_members_again(
+    members: Members,
+    found: MemberFits,
+    which: Sequence[int] | Int[np.ndarray, " k"],
+    starts: Starts | None = None,
+    stages: Sequence[Stage | AbstractOptimizer] | None = None,
+    *,
+    seed: int = 0,
+    at_once: int = AT_ONCE,
+    devices: Sequence[Any] = (),
+    callback: Callable[[MemberProgress], None] | None = None,
+    resume: RunState | None = None,
+) -> MemberFits:
+    """The fits of many members after some of them had other starts. Each keeps the better of its ends.
+
+    For the few of many fits that ended in no minimum, or in a wrong one. Not for all of them: take better stages then.
+
+    **Arguments:**
+
+    - `members`, `found`: the members and their fits so far.
+    - `which`: the numbers of those that are fitted again.
+    - `starts`: from where; default `Starts()`. All are fitted to the end. The guess, which is the first, is left out.
+    - `seed`: of the starts.
+    - `stages`, `at_once`, `devices`, `callback`, `resume`: as of `fit_members`.
+    """
+    starts, which = starts or Starts(), np.asarray(which, int)
+    each = starts.count - 1
+    if not which.size or not each:
+        return found
+    points = [starts.points(members.member(int(e)), seed)[1:] for e in which]
+    many = members.take(np.repeat(which, each)).starting_at(jnp.concatenate(points))
+    again = fit_members(many, stages, at_once=at_once, devices=devices, callback=callback, resume=resume)
+    return found.improved(which, again)
+
+
 def stages_of(functional: Functional, stages: Sequence[Stage | AbstractOptimizer] | None) -> list[Stage]:
     """The stages of a fit: those that are given, or those that suit a functional."""
     chosen = choose_stages(functional).stages if stages is None else stages
@@ -85,4 +123,5 @@ def outcome(run: MemberRun) -> MemberFits:
         evaluations=run.evaluations,
         gradient=gradient,
         matrix=matrix if few else None,
+        start=np.zeros(values.size, int),
     )

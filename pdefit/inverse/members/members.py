@@ -74,6 +74,13 @@ class Members(eqx.Module):
         own = {f".observations.values['{name}']": jnp.asarray(x) for name, x in values.items()}
         return Members(self.common, self.own | own, self.theta0, self.sizes)
 
+    def starting_at(self, theta0: Float[Array, "E p"]) -> "Members":
+        """The same members from other starts.
+
+        **Arguments:** `theta0`: the starts in search space, (E, p).
+        """
+        return Members(self.common, self.own, jnp.asarray(theta0, jnp.float64), self.sizes)
+
     @property
     def count(self) -> int:
         """The number of members."""

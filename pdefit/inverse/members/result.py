@@ -14,6 +14,9 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
 
+# J of two ends that are one minimum are equal to this part
+_SAME = 1e-3
+
 
 class MemberIntervals(NamedTuple):
     """Uncertainty of the unknowns of every member.
@@ -42,6 +45,7 @@ class MemberFits:
     - `converged`: whether its optimizer found a minimum.
     - `evaluations`: evaluations of all stages.
     - `gradient`, `matrix`: J_r^T r and J_r^T J_r there, (E, p) and (E, p, p); the matrix is None for many unknowns.
+    - `start`: the number of the start from which each came there, (E,); 0 is its guess.
     """
 
     members: Members
@@ -51,6 +55,30 @@ class MemberFits:
     evaluations: Int[np.ndarray, " E"]
     gradient: Float[np.ndarray, "E p"]
     matrix: Float[np.ndarray, "E p p"] | None
+    start: Int[np.ndarray, " E"]
+
+    def improved(self, which: Int[np.ndarray, " k"], again: "MemberFits") -> "MemberFits":
+        """The fits with those of some members from other starts, where these ended lower, or in the minimum nearby.
+
+        **Arguments:**
+
+        - `which`: the numbers of those members.
+        - `again`: their fits, as many of each in turn.
+        """
+        each = again.loss.size // which.size
+        number = np.argmin(again.loss.reshape(-1, each), axis=1)
+        best = np.arange(which.size) * each + number
+        lower = again.loss[best] < self.loss[which]
+        settled = again.converged[best] & ~self.converged[which] & (again.loss[best] <= (1 + _SAME) * self.loss[which])
+        taken = lower | settled
+        parts = {"theta": again.theta, "loss": again.loss, "converged": again.converged, "gradient": again.gradient}
+        parts |= {} if again.matrix is None else {"matrix": again.matrix}
+        changed = {name: np.array(getattr(self, name)) for name in (*parts, "evaluations", "start")}
+        for name, x in parts.items():
+            changed[name][which[taken]] = x[best[taken]]
+        changed["start"][which[taken]] = number[taken] + 1
+        changed["evaluations"][which] += again.evaluations.reshape(-1, each).sum(axis=1)
+        return dataclasses.replace(self, **changed)
 
     @property
     def values(self) -> dict[str, np.ndarray]:

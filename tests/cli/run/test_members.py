@@ -12,7 +12,14 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.build_members import build_members
 from pdefit.output.pictures.figures import draw_all
 
-PREY = ("experiment=populations/lotka_volterra_500", "~controls.c1", "~controls.c2", "~stages.half", "dt=0.25")
+PREY = (
+    "experiment=populations/lotka_volterra_500",
+    "starts.count=5",
+    "~controls.c1",
+    "~controls.c2",
+    "~stages.half",
+    "dt=0.25",
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +54,7 @@ def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, table, tmp_p
     with open(run / "members.csv", newline="") as file:
         rows = {row["member"]: row for row in csv.DictReader(file)}
     assert rows["odd"]["verdict"] != "fitted to the noise" and "(odd)" in told
+    assert "1 of 4 members are fitted from 4 others" in told and {rows[name]["start"] for name in "abc"} == {"0"}
     with xarray.open_dataset(run / "members.h5", engine="h5netcdf") as kept:
         assert kept.prey_predicted.dims == ("member", "time") and kept.alpha.shape == (4,)
         assert np.all((kept.alpha_low < kept.alpha)[:3]) and kept.verdict.values[0] == "fitted to the noise"
@@ -73,7 +81,7 @@ def test_a_member_is_the_experiment_of_its_recording(compose, table):
     ("words", "reason"),
     [
         (("recordings=system",), "set one of them to null"),
-        (("starts=sobol",), "starts belong to a single fit"),
+        (("members=null", "recordings=system", "starts=sobol"), "starts are for fits of one recording"),
         (("members=3",), "members expects a list of files"),
         (("members=null", "starts=sobol", "starts.count=0"), "1 or more"),
         (("members=null", "starts=sobol", "starts.when=sometimes"), "always or needed"),

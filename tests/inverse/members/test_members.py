@@ -98,11 +98,17 @@ def test_records_of_different_lengths_are_members():
 def test_a_member_that_blows_up_is_told_and_leaves_the_others_alone():
     functionals = decays(3)
     huge = pdefit.Members.of(functionals)
-    start = huge.theta0.at[1].set(40.0)
+    start = huge.theta0.at[1].set(20.0)
     found = pdefit.fit_members(pdefit.Members(huge.common, huge.own, start), [LM])
     assert found.blown_up.tolist() == [False, True, False]
     np.testing.assert_allclose(found.values["k"][[0, 2]], [0.5, 2.0], rtol=1e-6)
     assert np.isnan(found.intervals().low[1]).all()
+    # from other starts it ends where it should, and the others stay as they are
+    members = huge.starting_at(start)
+    again = pdefit.fit_members_again(members, found, [1], pdefit.Starts(count=5, factor=1e10), [LM])
+    np.testing.assert_allclose(again.values["k"], [0.5, 1.25, 2.0], rtol=1e-6)
+    assert again.start[1] > 0 and np.array_equal(again.theta[[0, 2]], found.theta[[0, 2]])
+    assert again.evaluations[1] > found.evaluations[1]
 
 
 def test_gradients_serve_many_fits_too():
