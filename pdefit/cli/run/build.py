@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import equinox as eqx
 import jax
@@ -19,6 +20,7 @@ from pdefit.cli.run.open_settings import choose_method, chosen_stages
 from pdefit.cli.run.source import Source, check_stated, fitted_frames, frames_kept_out
 from pdefit.cli.run.trial import check_control_units, try_observe, try_step
 from pdefit.data.observations import Observations
+from pdefit.data.readers.formats import shared
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.vector import Controls
@@ -48,11 +50,12 @@ def _on_one_device(settings: Settings) -> Experiment:
     if not each:
         return build_single(settings)
     made = dict[str, Experiment]()
-    for name, one in each.items():
-        try:
-            made[name] = build_single(one)
-        except PdefitError as error:
-            raise PdefitError(f"Recording {name}: {error}") from None
+    with one_file(settings, settings.recordings):
+        for name, one in each.items():
+            try:
+                made[name] = build_single(one)
+            except PdefitError as error:
+                raise PdefitError(f"Recording {name}: {error}") from None
     return together(settings, made)
 
 
@@ -148,6 +151,16 @@ def settings_of_each(settings: Settings, given: str | Mapping[str, Settings]) ->
         one = dataclasses.replace(data, select={axis: name})
         found[name] = dataclasses.replace(settings, data=one, recordings="", members="", seed=settings.seed + number)
     return found
+
+
+def one_file(settings: Settings, given: str | Mapping[str, Settings]) -> AbstractContextManager[None]:
+    """A block in which the file of many recordings, or members, is opened once.
+
+    **Arguments:** as of `settings_of_each`.
+    """
+    if settings.data is None or not given or not isinstance(given, str):
+        return nullcontext()
+    return shared(locate(settings.data.path))
 
 
 def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:

@@ -11,7 +11,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast
 from pdefit.analysis.goodness.holdout import withhold
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.run.build import build_single, settings_of_each, source_of
+from pdefit.cli.run.build import build_single, one_file, settings_of_each, source_of
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.source import fitted_frames, frames_kept_out, is_known
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
@@ -58,13 +58,14 @@ def build_members(settings: Settings) -> MemberExperiment:
             "members expect numbers and states cell by cell; fit smooth fields one by one, e.g. in a sweep"
         )
     functionals, truths = [pattern], [_truth(first.truth, first.source.true_paths, pattern)]
-    for name in names[1:]:
-        try:
-            functional, truth = _another(pattern, each[name])
-        except PdefitError as error:
-            raise PdefitError(f"Member {name}: {error}") from None
-        functionals.append(functional)
-        truths.append(truth)
+    with one_file(settings, settings.members):
+        for name in names[1:]:
+            try:
+                functional, truth = _another(pattern, each[name])
+            except PdefitError as error:
+                raise PdefitError(f"Member {name}: {error}") from None
+            functionals.append(functional)
+            truths.append(truth)
     functionals = _with_common_step(functionals)
     return MemberExperiment(first, Members.of(functionals), names, np.stack(truths))
 

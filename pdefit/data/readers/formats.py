@@ -39,9 +39,27 @@ class _Refused(Exception):
     """A variable that holds no numbers, with the reason."""
 
 
+# files that stay open for several readers
+_SHARED = dict[Path, DataFile]()
+
+
+@contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """A file that is opened once for all readers within the block: 500 recordings of one file are opened in one."""
+    with opened(path) as file:
+        _SHARED[path] = file
+        try:
+            yield
+        finally:
+            del _SHARED[path]
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[DataFile]:
     """The variables of a file, which is closed at the end of the block."""
+    if path in _SHARED:
+        yield _SHARED[path]
+        return
     if not path.is_file():
         found = "is a folder" if path.is_dir() else "does not exist"
         raise PdefitError(f"The data file '{path}' {found}; name a file that exists")

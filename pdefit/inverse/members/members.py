@@ -50,7 +50,7 @@ class Members(eqx.Module):
         """
         if not functionals:
             raise PdefitError("Members expects one functional or more, but got none")
-        return _members(functionals, jnp.stack([f.theta0 for f in functionals]))
+        return _members(functionals, jnp.asarray(np.stack([f.theta0 for f in functionals])))
 
     @staticmethod
     def from_points(functional: Functional, theta0: Float[Array, "E p"]) -> "Members":
@@ -172,7 +172,7 @@ class Members(eqx.Module):
             return jax.tree.unflatten(jax.tree.structure(first.problem.nodes), found)
         each = [self.member(e) for e in range(self.count)]
         nodes = [formulation.node_states(f.problem, f.observations, first.layout) for f in each]
-        return jax.tree.map(lambda *x: jnp.stack(x), *nodes)
+        return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *nodes)
 
     def _stacked(self, path: str) -> np.ndarray | None:
         """The array at a path of all members; None where there is none."""

@@ -221,13 +221,15 @@ def _stack(functionals: Sequence[Functional]) -> Functional:
         if all(isinstance(x, np.ndarray) for x in leaves):
             return np.stack(leaves)
         if eqx.is_array(leaves[0]):
-            return jnp.stack(_like(leaves))
+            # JAX would compile a program that takes hundreds of arrays
+            traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
+            return jnp.stack(_like(leaves)) if traced else jnp.asarray(np.stack(_like(leaves)))
         return leaves[0] if all(x == leaves[0] for x in leaves) else jnp.asarray(leaves, dtype)
 
     return jax.tree.map(one, *functionals)
 
 
-def _like(leaves: Sequence[Any]) -> list[Array]:
+def _like(leaves: Sequence[Any]) -> list[Any]:
     """Arrays broadcast to one shape: sigma may hold for all frames in one recording, and for each in another."""
     shape = np.broadcast_shapes(*(x.shape for x in leaves))
-    return [jnp.broadcast_to(x, shape) for x in leaves]
+    return [x if x.shape == shape else jnp.broadcast_to(x, shape) for x in leaves]
