@@ -1,10 +1,13 @@
 """Fits that are killed at random moments and resumed, compared with an undisturbed fit.
 
     ./run python scripts/kill_and_resume.py [TRIALS]
+    ./run python scripts/kill_and_resume.py members [TRIALS]
 
 The fit has 300 iterations of Adam and takes about 20 seconds. Each of ten trials is a fit of its own, killed once by
 SIGKILL and resumed. Prints one line for each trial. The exit code is 1 if a result differs in a single bit. Takes about
 seven minutes.
+
+`members` kills and resumes the fits of many populations, some of which have other starts, and compares their tables.
 """
 
 import os
@@ -77,5 +80,39 @@ def main(trials: int, dt: str) -> int:
     return 1 if failures else 0
 
 
+def members(trials: int) -> int:
+    """Kill the fits of 120 populations at random moments after their first state is saved, and compare members.csv."""
+    failures, rng = 0, random.Random(0)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        made = [sys.executable, str(Path(__file__).parent / "make_populations.py"), "many.h5", "--level", "0.2"]
+        subprocess.run([*made, "--systems", "120"], cwd=folder, check=True, capture_output=True)
+        words = ["fit", "experiment=populations/lotka_volterra_500", "data.path=many.h5", "render=false"]
+        begin = time.perf_counter()
+        call(folder, *words, "hydra.run.dir=whole")
+        seconds = time.perf_counter() - begin
+        expected = (folder / "whole" / "members.csv").read_bytes()
+        print(f"undisturbed: {seconds:.1f} s", flush=True)
+        for trial in range(trials):
+            run = folder / f"trial{trial}"
+            process = subprocess.Popen(
+                [PDEFIT, *words, f"hydra.run.dir={run.name}"],
+                cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            while not any(run.glob("state/*")) and process.poll() is None:
+                time.sleep(0.01)
+            time.sleep(rng.random() * seconds / 3)
+            process.kill()
+            killed = process.wait() == -9
+            ended = (run / "members.csv").exists()
+            call(folder, "resume", run.name)
+            same = (run / "members.csv").read_bytes() == expected
+            failures += not (same and killed and not ended)
+            print(f"{'ok    ' if same and killed and not ended else 'FAILED'}  trial {trial}", flush=True)
+    return 1 if failures else 0
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["members"]:
+        sys.exit(members(int(sys.argv[2]) if len(sys.argv) > 2 else 5))
     sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 10, sys.argv[2] if len(sys.argv) > 2 else "2e-3"))

@@ -1,10 +1,15 @@
 """Five hundred systems of Lotka and Volterra at five levels of noise, beside the bound of Cramer and Rao.
 
     ./run python tests/benchmarks/members.py [--systems 500] [--levels 0 0.01 0.05 0.1 0.2]
+    ./run python tests/benchmarks/members.py --cost 1 10 100 1000 2000
 
-Those that end in no minimum have other starts, which is timed by itself. For each level it prints the seconds of the fits after compilation, the mean error of the four rates and of the two surplus
-terms, the median over systems of (error / bound), the share of systems with a mean error below 0.1, how many converged, and how
-often the interval of a surplus term holds 0. Sigma is `level` times the exact value.
+Those that end in no minimum, or in one that noise cannot explain, have other starts, timed by themselves. For each level it
+prints the seconds of the fits after compilation, the mean error of the four rates and of the two surplus terms, the median over
+systems of (error / bound), the share of systems with a mean error below 0.1, how many converged, and how often the interval of
+a surplus term holds 0. Sigma is `level` times the exact value.
+
+`--cost` prints the seconds of a member for some numbers of members, beside those of fits one by one, and the most memory that
+the process has held so far: members that wait cost their data only.
 """
 
 import argparse
@@ -19,6 +24,7 @@ import numpy as np
 from pdefit_populations import LotkaVolterra
 
 import pdefit
+from pdefit.cli.runtime.memory_meter import peak
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 from make_populations import FRAMES, STOP, orbit  # noqa: E402
@@ -38,19 +44,49 @@ STAGES = [
 ]
 
 
-def functional(t, values, sigma, rates, start, solver=None):
+def functional(t, values, sigma, rates, start, solver=None, dt=0.1):
     """The objective of one system, from the same rates and the first frame, or from given ones."""
     data = pdefit.Observations.build(t, dict(zip(("prey", "predator"), values, strict=True)),
                                      dict(zip(("prey", "predator"), sigma, strict=True)))  # fmt: skip
     system = LotkaVolterra(*map(jnp.asarray, rates), start=tuple(start))
-    return pdefit.Functional(pdefit.Problem(system, system.init(None)), data, UNKNOWN, dt=0.1, solver=solver)
+    return pdefit.Functional(pdefit.Problem(system, system.init(None)), data, UNKNOWN, dt=dt, solver=solver)
+
+
+def costs(counts):
+    """The seconds of a member, and the memory of the process, for some numbers of members."""
+    random, t = np.random.default_rng(1), np.linspace(0.0, STOP, FRAMES)
+    exact = [orbit(t, row[:4], row[4:]) for row in random.uniform(0.1, 1.0, (50, 6))]
+    objectives = []
+    for e in range(max(counts)):
+        one = exact[e % 50]
+        values = one * (1 + 0.05 * random.standard_normal(one.shape))
+        objectives.append(functional(t, values, 0.05 * one, [0.4] * 4, np.maximum(values[:, 0], 1e-3)))
+    pdefit.fit(objectives[0], STAGES)
+    begin = time.perf_counter()
+    for one in objectives[:10]:
+        pdefit.fit(one, STAGES)
+    print(f"one by one: {(time.perf_counter() - begin) / 10:.3f} s a fit, {peak() / 2**20:.0f} MB")
+    for count in counts:
+        members = pdefit.Members.of(objectives[:count])
+        pdefit.fit_members(members, [pdefit.Stage(s.optimizer, 1, s.formulation) for s in STAGES])
+        begin = time.perf_counter()
+        found = pdefit.fit_members(members, STAGES)
+        seconds = time.perf_counter() - begin
+        print(
+            f"{count:5d} members: {seconds / count:.3f} s each, {found.evaluations.mean():.1f} evaluations, "
+            f"{peak() / 2**20:.0f} MB",
+            flush=True,
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--systems", type=int, default=500)
     parser.add_argument("--levels", type=float, nargs="+", default=[0.0, 0.01, 0.05, 0.1, 0.2])
+    parser.add_argument("--cost", type=int, nargs="+")
     given = parser.parse_args()
+    if given.cost:
+        return costs(given.cost)
     of_systems, of_noise = map(np.random.default_rng, np.random.SeedSequence(0).spawn(2))
     truth, t = of_systems.uniform(0.1, 1.0, (given.systems, 6)), np.linspace(0.0, STOP, FRAMES)
     exact = np.stack([orbit(t, row[:4], row[4:]) for row in truth])
@@ -60,8 +96,8 @@ def main() -> None:
         values = exact * (1 + level * of_noise.standard_normal(exact.shape))
         first = [np.maximum(v[:, 0], 1e-3) for v in values]
         # without noise the error of a step is what is seen
-        solver = None if level else diffrax.Dopri8()
-        objectives = [functional(t, v, s, [0.4] * 4, f, solver) for v, s, f in zip(values, sigma, first, strict=True)]
+        method = (None, 0.1) if level else (diffrax.Dopri8(), 0.2)
+        objectives = [functional(t, v, s, [0.4] * 4, f, *method) for v, s, f in zip(values, sigma, first, strict=True)]
         members = pdefit.Members.of(objectives)
         pdefit.fit_members(members, [pdefit.Stage(s.optimizer, 1, s.formulation) for s in STAGES])
         begin = time.perf_counter()
