@@ -234,6 +234,10 @@ class Settings:
             )
         if self.starts is not None and self.recordings:
             raise ValueError("starts are for fits of one recording each; remove recordings, or set starts=null")
+        if self.starts is not None and self.starts.by == "holdout" and (self.members or not self.holdout):
+            raise ValueError(
+                "starts.by=holdout is for one fit with frames that are kept out of it; set holdout=0.1, or starts.by=loss"
+            )
         if self.data is not None and self.times.forecast is not None:
             raise ValueError("times.forecast is for frames that a twin makes; for data from a file set times.fit_until")
         if self.data is not None and self.noise:

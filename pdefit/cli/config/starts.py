@@ -16,6 +16,7 @@ class StartsSettings:
     - `count`, `design`: number of starts, and how they are spread: sobol or latin_hypercube.
     - `within`: what numbers are drawn from: bounds, prior, or spread about the guess by `factor`.
     - `factor`: that factor.
+    - `by`: what chooses among the optima: loss, or holdout, the frames that `holdout` keeps out of the fit.
     - `keep`: number of starts that are fitted to the end; 0 for all. Those of members all are.
     """
 
@@ -25,6 +26,7 @@ class StartsSettings:
     within: Within = Starts.within
     factor: float = Starts.factor
     keep: int = Starts.keep
+    by: Literal["loss", "holdout"] = "loss"
 
     def __post_init__(self) -> None:
         # which refuses what makes no sense

@@ -18,6 +18,7 @@ from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.stop import Holdout
 from pdefit.inverse.members.explore import Exploration, Explorer
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
@@ -78,6 +79,7 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
             settings.seed,
             devices=jax.devices()[: settings.cores],
             callback=saving(bar, "starts", folder, belongs),
+            judge=_judge(exp, functional) if settings.starts.by == "holdout" else None,
         )
         if (saved := load_state(folder)) is not None:
             explorer.restore(RunState(saved.numbers, saved.arrays))
@@ -89,6 +91,13 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
     if not np.isfinite(found.loss).any():
         raise PdefitError("The model blows up from all starts; give bounds (starts.within=bounds), or a better guess")
     return dataclasses.replace(exp, functional=_at(functional, found.theta[found.best])), found
+
+
+def _judge(exp: Experiment, functional: Functional) -> Functional:
+    """The objective of the frames that are kept out of the fit."""
+    judge = Holdout(exp.source.record.at(slice(0, exp.fitted))).judged(functional)
+    assert isinstance(judge, Functional)
+    return judge
 
 
 def _at(functional: Functional, theta: np.ndarray) -> Functional:

@@ -16,6 +16,7 @@ from pdefit.inverse.members.fit_members import AT_ONCE, outcome, stages_of
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.members.starts import Optima, Starts, find_optima
+from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import Single
@@ -38,6 +39,7 @@ class Exploration:
     - `evaluations`: of each.
     - `converged`: whether it ended in a minimum.
     - `optima`: the different optima.
+    - `score`: what chooses among them, the least first: J, or that of held-out frames.
     """
 
     starts: Float[np.ndarray, "E p"]
@@ -47,17 +49,18 @@ class Exploration:
     evaluations: Int[np.ndarray, " E"]
     converged: np.ndarray
     optima: Optima
+    score: Float[np.ndarray, " E"]
 
     @property
     def best(self) -> int:
-        """The number of the start with the lowest J."""
-        return int(np.argmin(self.loss))
+        """The number of the start that is chosen."""
+        return int(np.argmin(self.score))
 
     def __str__(self) -> str:
         """A sentence about the number of starts that reached the best optimum."""
         if not self.optima.best.size:
             return f"{self.loss.size} starts, none of which gave a finite J"
-        ended, reached = int((self.dropped < 0).sum()), int(self.optima.reached[0])
+        ended, reached = int((self.dropped < 0).sum()), int(self.optima.reached[self.optima.label[self.best]])
         dropped = self.loss.size - ended
         early = f", {dropped} of them dropped early" if dropped else ""
         others = f"; {self.optima.best.size - 1} other optima" if self.optima.best.size > 1 else ""
@@ -73,6 +76,7 @@ def explore(
     at_once: int = AT_ONCE,
     devices: Sequence[Any] = (),
     callback: Callable[[MemberProgress], None] | None = None,
+    judge: Functional | None = None,
 ) -> Exploration:
     """A fit from many starts, and the optima that they reach. `pdefit.fit` goes on from the best.
 
@@ -83,9 +87,11 @@ def explore(
     - `stages`: as of `fit_members`; by default those of `choose_stages`.
     - `seed`: of the starts.
     - `at_once`, `devices`, `callback`: as of `fit_members`.
+    - `judge`: the objective that chooses among the optima, such as that of frames that were held out of the fit,
+      `pdefit.stopping.Holdout(record).judged(functional)`; by default the lowest J.
     """
     plan = stages_of(functional, stages)
-    given = {"at_once": at_once, "devices": devices, "callback": callback}
+    given = {"at_once": at_once, "devices": devices, "callback": callback, "judge": judge}
     return Explorer(functional, plan, starts or Starts(), seed, **given).explore()
 
 
@@ -99,6 +105,7 @@ class Explorer:
     - `starts`, `seed`: which points it begins from.
     - `at_once`, `devices`: as of `fit_members`.
     - `callback`: called after every few evaluations.
+    - `judge`: as of `explore`.
     """
 
     def __init__(
@@ -111,8 +118,9 @@ class Explorer:
         at_once: int = AT_ONCE,
         devices: Sequence[Any] = (),
         callback: Callable[[MemberProgress], None] | None = None,
+        judge: Functional | None = None,
     ):
-        self.functional, self.starts, self.callback = functional, starts, callback
+        self.functional, self.starts, self.callback, self.judge = functional, starts, callback, judge
         self.at_once, self.devices = at_once, tuple(devices)
         whole = [dataclasses.replace(s, reweight=None, stop=None) for s in stages]
         self.rungs = [*self._trials(whole[-1]), whole]
@@ -171,8 +179,13 @@ class Explorer:
         label = np.full(self.loss.size, -1)
         label[alive] = optima.label
         optima = Optima(label, optima.reached, alive[optima.best] if optima.best.size else optima.best)
+        score = self.loss
+        if self.judge is not None:
+            score = np.full(self.loss.size, np.inf)
+            for e in optima.best:
+                score[e] = float(VALUE(self.judge, jnp.asarray(self.theta[e])))
         parts = self.theta, self.loss, self.dropped, self.evaluations, self.converged
-        return Exploration(self.points, *parts, optima)
+        return Exploration(self.points, *parts, optima, np.where(np.isfinite(score), score, np.inf))
 
     def _report(self, progress: MemberProgress) -> None:
         if self.callback is not None:

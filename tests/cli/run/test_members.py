@@ -84,6 +84,7 @@ def test_a_member_is_the_experiment_of_its_recording(compose, table):
         (("members=null", "recordings=system", "starts=sobol"), "starts are for fits of one recording"),
         (("members=3",), "members expects a list of files"),
         (("members=null", "starts=sobol", "starts.count=0"), "1 or more"),
+        (("members=null", "starts=sobol", "starts.by=holdout"), "set holdout=0.1"),
         (("members=null", "starts=sobol", "starts.when=sometimes"), "always or needed"),
         (("members=null", "starts=sobol", "starts.within=anything"), "bounds, prior or spread"),
         (("uncertainty=bootstrap", "uncertainty.kind=other"), "parametric or blocks"),

@@ -1,5 +1,6 @@
 """Many starts of one fit, and the optima that they reach."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_the_best_of_many_starts_is_the_truth_where_one_fit_is_stuck():
     assert (found.dropped < 0).sum() == 6 and np.all(np.isinf(found.loss[found.dropped >= 0]))
     assert np.all(found.evaluations >= 1) and found.optima.reached[0] == (found.optima.label == 0).sum()
     assert f"best of 24 starts, 18 of them dropped early, reached by {found.optima.reached[0]} of the 6" in str(found)
+    # frames that were held out, which another optimum predicts better, choose that one
+    few = pdefit.Starts(8, keep=0)
+    found = pdefit.explore(functional, few, [LM])
+    other = found.optima.best[1]
+    phase = np.exp(found.theta[other, 0]) * functional.observations.ts
+    values = {"u": jnp.asarray(np.stack([np.cos(phase), np.sin(phase)], axis=1))}
+    judge = eqx.tree_at(lambda f: f.observations.values, functional, values)
+    chosen = pdefit.explore(functional, few, [LM], judge=judge)
+    assert chosen.best == other and chosen.loss[other] > found.loss[found.best]
 
 
 def test_an_exploration_goes_on_with_the_same_bits():
