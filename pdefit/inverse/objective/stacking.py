@@ -222,7 +222,7 @@ def _stack(functionals: Sequence[Functional]) -> Functional:
             return np.stack(leaves)
         if eqx.is_array(leaves[0]):
             # JAX would compile a program that takes hundreds of arrays
-            traced = any(isinstance(x, jax.core.Tracer) for x in leaves)
+            traced = any(isinstance(x, jax.core.Tracer) for x in leaves)  # pyright: ignore[reportAttributeAccessIssue]
             return jnp.stack(_like(leaves)) if traced else jnp.asarray(np.stack(_like(leaves)))
         return leaves[0] if all(x == leaves[0] for x in leaves) else jnp.asarray(leaves, dtype)
 
