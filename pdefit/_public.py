@@ -57,6 +57,8 @@ from pdefit.inverse.members.fit_members import MemberProgress as MemberProgress
 from pdefit.inverse.members.fit_members import fit_members as fit_members
 from pdefit.inverse.members.fit_members import fit_members_again as fit_members_again
 from pdefit.inverse.members.members import Members as Members
+from pdefit.inverse.members.profile import Profile as Profile
+from pdefit.inverse.members.profile import profiles as profiles
 from pdefit.inverse.members.result import MemberFits as MemberFits
 from pdefit.inverse.members.result import MemberIntervals as MemberIntervals
 from pdefit.inverse.members.starts import Optima as Optima

@@ -1,5 +1,6 @@
 """Members: many objectives of equal structure, each with unknowns of its own, evaluated in one program."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
@@ -33,12 +34,14 @@ class Members(eqx.Module):
     - `own`: by their path in it the arrays that differ, with a leading axis of E members.
     - `theta0`: the point from which each starts, (E, p).
     - `sizes`: of records that differ in length, what `Extent` says of each, (E, 5); else None.
+    - `held`: the element of theta that each member holds at its start, (E,); None where all are fitted.
     """
 
     common: Functional
     own: dict[str, Array | np.ndarray]
     theta0: Float[Array, "E p"]
     sizes: Float[np.ndarray, "E 5"] | None = None
+    held: Int[np.ndarray, " E"] | None = None
 
     @staticmethod
     def of(functionals: Sequence[Functional]) -> "Members":
@@ -72,14 +75,21 @@ class Members(eqx.Module):
         leaves out do not count.
         """
         own = {f".observations.values['{name}']": jnp.asarray(x) for name, x in values.items()}
-        return Members(self.common, self.own | own, self.theta0, self.sizes)
+        return dataclasses.replace(self, own=self.own | own)
 
     def starting_at(self, theta0: Float[Array, "E p"]) -> "Members":
         """The same members from other starts.
 
         **Arguments:** `theta0`: the starts in search space, (E, p).
         """
-        return Members(self.common, self.own, jnp.asarray(theta0, jnp.float64), self.sizes)
+        return dataclasses.replace(self, theta0=jnp.asarray(theta0, jnp.float64))
+
+    def holding(self, held: Int[np.ndarray, " E"]) -> "Members":
+        """The same members, each of which holds one element of theta at its start.
+
+        **Arguments:** `held`: the number of that element, (E,).
+        """
+        return dataclasses.replace(self, held=np.asarray(held))
 
     @property
     def count(self) -> int:
@@ -98,7 +108,11 @@ class Members(eqx.Module):
         boxes = (
             [self.member(e).controls.box() for e in range(self.count)] if own else [self.controls.box()] * self.count
         )
-        return np.stack([lower for lower, _ in boxes]), np.stack([upper for _, upper in boxes])
+        lower, upper = np.stack([lower for lower, _ in boxes]), np.stack([upper for _, upper in boxes])
+        if self.held is not None:
+            rows = np.arange(self.count), self.held
+            lower[rows] = upper[rows] = np.asarray(self.theta0)[rows]
+        return lower, upper
 
     def member(self, e: int) -> Functional:
         """The functional of one member, whose guess is its start."""
@@ -114,7 +128,8 @@ class Members(eqx.Module):
         **Arguments:** `index`: their numbers, in the order in which they are wanted.
         """
         own = {path: x[index] for path, x in self.own.items()}
-        return Members(self.common, own, self.theta0[index], None if self.sizes is None else self.sizes[index])
+        sizes, held = (None if x is None else x[index] for x in (self.sizes, self.held))
+        return Members(self.common, own, self.theta0[index], sizes, held)
 
     def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
         """A function of every member's functional and of its slice of some arrays, stacked. It is traced once.

@@ -1,0 +1,264 @@
+"""The bookkeeping of profiles: both sides of every number advance together, a point each at a time."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import special
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.members._run import MemberProgress, MemberRun
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.compiled import normal_equations
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
+from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.uncertainty.control_values import moved
+from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+
+# a profile is followed as far as this many sizes of its number: a factor of 150, or five times the number itself
+_REACH = 5.0
+# points on one side, at most; evaluations of each
+_POINTS, _MOST = 24, 60
+# steps in the square root of the rise, as a part of that of the limit, and how well the limit is met
+_STEP, _MET = 0.3, 0.02
+# how much longer, or shorter, the next step may be
+_LONGER, _SHORTER = 3.0, 0.3
+
+# what ends a side
+LIMIT, BOUND, FLAT, BLOWN_UP, ENDLESS = "limit", "bound", "flat", "blown up", "endless"
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """The profile of one number: how well the others explain the data where it is held.
+
+    **Arguments:**
+
+    - `control`: the name of the number.
+    - `values`: where it was held, in physical units and increasing, with the estimate among them, (n,).
+    - `rise`: twice the rise of J there, (n,).
+    - `theta`: the points, (n, p).
+    - `limit`: the rise at the ends of the interval.
+    - `low`, `high`: the ends; where there is none, the furthest value that was tried.
+    - `ends`: what ended the lower and the upper side. `limit`: noise cannot explain more. `bound`: that of the control.
+      `flat`: the data do not bound it. `blown up`: the model does beyond. `endless`: too many steps.
+    """
+
+    control: str
+    values: Float[np.ndarray, " n"]
+    rise: Float[np.ndarray, " n"]
+    theta: Float[np.ndarray, "n p"]
+    limit: float
+    low: float
+    high: float
+    ends: tuple[str, str]
+
+    @property
+    def is_lower(self) -> bool:
+        """Whether J is lower somewhere than at the estimate, which is no minimum then."""
+        return bool(self.rise.min() < -1e-2 * self.limit)
+
+
+class ProfileRun:
+    """Profiles under way. A side is one of the two directions from the estimate, of one number."""
+
+    _ARRAYS = ("at", "before", "rises", "step", "last", "ended", "outside", "tried", "points", "owners", "heights")
+
+    def __init__(
+        self,
+        functional: Functional,
+        theta: Float[np.ndarray, " p"],
+        numbers: Int[np.ndarray, " k"],
+        optimizer: AbstractOptimizer | None,
+        devices: tuple[Any, ...],
+        callback: Callable[[MemberProgress], None] | None,
+    ):
+        self.functional, self.estimate, self.numbers = functional, theta, numbers
+        self.devices, self.callback = devices, callback
+        few = functional.tangents <= FEW and functional.runner.adjoint.has_tangents
+        self.optimizer = optimizer or (LevenbergMarquardt() if few else GaussNewtonCG())
+        lower, upper = functional.controls.box()
+        sides, p = 2 * len(numbers), theta.size
+        self.element, self.sign = np.repeat(numbers, 2), np.tile([-1.0, 1.0], len(numbers))
+        self.bound = np.where(self.sign < 0, lower[self.element], upper[self.element])
+        sizes = np.asarray(functional.controls.sizes(jnp.asarray(theta)))[self.element]
+        self.reach = _REACH * sizes
+        self.value, self.chi2, self.way, error = self._linear(few)
+        # of each side: where it is and was, its rise, the next and the last step, and why it ended ("" where it has not)
+        self.at, self.before = np.tile(theta, (sides, 1)), np.tile(theta, (sides, 1))
+        self.rises, self.last = np.zeros(sides), np.zeros(sides)
+        self.step = np.where(np.isfinite(error), _STEP * 2 * error, 0.1 * sizes)
+        self.ended, self.tried = np.zeros(sides, int), np.zeros(sides, int)
+        # the nearest point beyond the limit: its place and its rise
+        self.outside = np.full((sides, 2), np.inf)
+        self.points, self.owners, self.heights = np.zeros((0, p)), np.zeros(0, int), np.zeros(0)
+        self.inner: MemberRun | None = None
+
+    def _linear(self, few: bool) -> tuple[float, float, np.ndarray, np.ndarray]:
+        """J, chi2, the change of theta with each number, and the standard errors of the numbers for sigma as stated."""
+        k, p = self.element, self.estimate.size
+        at, way = jnp.asarray(self.estimate), np.zeros((k.size, p))
+        way[np.arange(k.size), k] = 1.0
+        error = np.full(k.size, np.inf)
+        value = float(self.functional.value(at))
+        if few:
+            matrix = np.asarray(normal_equations(self.functional, at)[2])
+            inverse, null = determined_inverse(matrix, column_norms(matrix))
+            known = np.sum(null**2, axis=1)[k] < 1e-2
+            with np.errstate(divide="ignore", invalid="ignore"):
+                columns = inverse[:, k].T / inverse[k, k][:, None]
+            way = np.where(known[:, None], columns, way)
+            error = np.where(known, np.sqrt(np.maximum(inverse[k, k], 0.0)), np.inf)
+        return value, 2 * (value - float(self.functional.extra_value(at))), way, error
+
+    def limit(self, level: float, sigma_stated: bool) -> float:
+        """Twice the rise of J at the ends of an interval."""
+        degrees = max(self.functional.observed_values - self.estimate.size, 1)
+        found = float(special.stdtrit(degrees, (1 + level) / 2)) ** 2 * self.chi2 / degrees
+        return max(found, float(special.ndtri((1 + level) / 2)) ** 2) if sigma_stated else found
+
+    @property
+    def active(self) -> np.ndarray:
+        return self.ended == 0
+
+    def advance(self, limit: float) -> None:
+        """Fit one more point of every side, and choose the next step of each."""
+        goal, sides = np.sqrt(limit), np.arange(self.element.size)
+        origin = self.estimate[self.element]
+        place = self.at[sides, self.element]
+        if self.inner is None:
+            self.last = np.where(self.active, self._next(place, limit), 0.0)
+            begun = self.at + self._ahead() * self.last[:, None]
+            begun[sides, self.element] = place + self.last
+            self._begin(begun)
+        inner = self.inner
+        assert inner is not None
+        inner.minimise()
+        target = np.asarray(inner.own.theta0)[sides, self.element]
+        rise = 2 * (inner.loss - self.value)
+        for s in np.flatnonzero(self.active).tolist():
+            self.tried[s] += 1
+            fine, inside = np.isfinite(rise[s]), rise[s] <= limit
+            if fine:
+                self.points = np.concatenate([self.points, inner.theta[s][None]])
+                self.owners, self.heights = np.append(self.owners, s), np.append(self.heights, rise[s])
+            if fine and inside:
+                grown = np.sqrt(max(rise[s], 0.0)) - np.sqrt(max(self.rises[s], 0.0))
+                longer = _LONGER if grown <= 0 else np.clip(_STEP * goal / grown, _SHORTER, _LONGER)
+                self.step[s] = abs(self.last[s]) * longer
+                self.before[s], self.at[s], self.rises[s] = self.at[s], inner.theta[s], rise[s]
+            else:
+                self.outside[s] = target[s], rise[s] if fine else np.inf
+            self._end(s, float(target[s]), float(rise[s]), float(origin[s]), limit)
+        self.inner = None
+
+    def _next(self, place: np.ndarray, limit: float) -> np.ndarray:
+        """The next step of each side, with its sign: to where the limit is expected, if that is known, else further."""
+        room = np.minimum(self.step, np.abs(self.bound - place))
+        far, height = self.outside[:, 0] - place, self.outside[:, 1]
+        low, high, goal = np.sqrt(np.maximum(self.rises, 0.0)), np.sqrt(height), np.sqrt(limit)
+        part = np.where(np.isfinite(height), (goal - low) / np.where(high > low, high - low, 1.0), 0.5)
+        between = np.abs(np.where(np.isfinite(far), far, 0.0)) * np.clip(part, 0.1, 0.9)
+        return self.sign * np.where(np.isfinite(far), between, room)
+
+    def _ahead(self) -> np.ndarray:
+        """The change of theta with the number of each side: from its last step, or at the estimate by the matrix."""
+        moved = self.at - self.before
+        own = moved[np.arange(self.element.size), self.element]
+        return np.where((own != 0)[:, None], moved / np.where(own != 0, own, 1.0)[:, None], self.way)
+
+    def _end(self, s: int, target: float, rise: float, origin: float, limit: float) -> None:
+        """Say what has ended a side."""
+        close = (
+            np.abs(np.sqrt(max(rise, 0.0)) - np.sqrt(limit)) <= _MET * np.sqrt(limit) if np.isfinite(rise) else False
+        )
+        inside = rise <= limit
+        if close:
+            self.ended[s] = 1
+        elif inside and target == self.bound[s]:
+            self.ended[s] = 2
+        elif inside and abs(target - origin) >= self.reach[s]:
+            self.ended[s] = 3
+        elif self.tried[s] >= _POINTS:
+            self.ended[s] = 4 if np.isinf(self.outside[s, 1]) and np.isfinite(self.outside[s, 0]) else 5
+
+    # --- the fits of one point of each side ----------------------------------------------------------------------------
+
+    def _begin(self, theta: np.ndarray) -> None:
+        members = Members.from_points(self.functional, jnp.asarray(theta)).holding(self.element)
+        stage = [Stage(self.optimizer, _MOST)]
+        self.inner = MemberRun(members, stage, self.element.size, self.devices, self._report)
+
+    def _report(self, progress: MemberProgress) -> None:
+        if self.callback is not None:
+            done = int((~self.active).sum())
+            told = {"finished": done, "members": self.active.size, "state": self.state}
+            self.callback(dataclasses.replace(progress, **told))
+
+    def state(self) -> RunState:
+        """The state from which the profiles can be resumed."""
+        arrays = {f"profiles.{name}": np.array(getattr(self, name)) for name in self._ARRAYS}
+        inner = RunState({}, {}) if self.inner is None else self.inner.state()
+        begun = {} if self.inner is None else {"profiles.begun": np.asarray(self.inner.own.theta0)}
+        return RunState({**inner.numbers, "under_way": self.inner is not None}, arrays | begun | inner.arrays)
+
+    def restore(self, saved: RunState) -> None:
+        """Take over the state of saved profiles."""
+        for name in self._ARRAYS:
+            array = saved.arrays.get(f"profiles.{name}")
+            # points grow in number
+            if array is None or array.shape[1:] != getattr(self, name).shape[1:]:
+                raise PdefitError("The saved state does not fit these profiles; remove the folder profiles")
+            setattr(self, name, np.array(array))
+        if self.ended.size != self.element.size:
+            raise PdefitError("The saved state does not fit these profiles; remove the folder profiles")
+        if saved.numbers["under_way"]:
+            self._begin(saved.arrays["profiles.begun"])
+            assert self.inner is not None
+            self.inner.restore(saved)
+
+    # --- the result ------------------------------------------------------------------------------------------------------
+
+    def profile(self, number: int, limit: float) -> Profile:
+        """The profile of one number."""
+        k = int(self.numbers[number])
+        own = np.isin(self.owners, (2 * number, 2 * number + 1))
+        theta = np.concatenate([self.estimate[None], self.points[own]])
+        rise = np.concatenate([[0.0], self.heights[own]])
+        order = np.argsort(theta[:, k], kind="stable")
+        controls, nothing = self.functional.controls, jnp.zeros(self.estimate.size)
+
+        def physical(points: np.ndarray) -> np.ndarray:
+            return np.asarray(_VALUES(controls, jnp.asarray(points), nothing))[:, k]
+
+        ends, kinds = [], []
+        for side in (2 * number, 2 * number + 1):
+            kinds.append((LIMIT, BOUND, FLAT, BLOWN_UP, ENDLESS)[int(self.ended[side]) - 1])
+            ends.append(self._crossing(side, k, limit) if kinds[-1] == LIMIT else self.at[side, k])
+        edges = np.tile(self.estimate, (2, 1))
+        edges[:, k] = ends
+        low, high = sorted(physical(edges).tolist())
+        values = physical(theta)
+        control = controls.names()[k]
+        return Profile(control, values[order], rise[order], theta[order], limit, low, high, (kinds[0], kinds[1]))
+
+    def _crossing(self, side: int, k: int, limit: float) -> float:
+        """The place where the rise of a side is the limit, between the two points about it."""
+        own = self.owners == side
+        places = np.append(self.points[own, k], self.estimate[k])
+        roots = np.append(np.sqrt(np.maximum(self.heights[own], 0.0)), 0.0)
+        order = np.argsort(roots)
+        return float(np.interp(np.sqrt(limit), roots[order], places[order]))
+
+
+_VALUES = eqx.filter_jit(jax.vmap(moved, in_axes=(None, 0, None)))

@@ -1,0 +1,76 @@
+"""Profiles of the likelihood: a number is held elsewhere, and all others are fitted again."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.members._profile_run import Profile as Profile
+from pdefit.inverse.members._profile_run import ProfileRun
+from pdefit.inverse.members._run import MemberProgress
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.shooting.formulation import Single
+from pdefit.inverse.uncertainty.control_values import are_numbers
+
+
+def profiles(
+    functional: Functional,
+    theta: Float[Array, " p"],
+    names: Sequence[str] | None = None,
+    *,
+    level: float = 0.95,
+    sigma_stated: bool = False,
+    optimizer: AbstractOptimizer | None = None,
+    devices: Sequence[Any] = (),
+    callback: Callable[[MemberProgress], None] | None = None,
+    resume: RunState | None = None,
+) -> tuple[Profile, ...]:
+    """The profiles of some numbers, and intervals whose ends are where noise cannot explain the rise of J.
+
+    For numbers whose intervals by the matrix are doubtful: large ones, products, bounds, numbers that data bound on one
+    side only. Not where those intervals are small: they are the same, and cost nothing.
+
+    Both sides of all numbers advance together, a point each at a time, in one program. Steps adapt to the rise.
+
+    **Arguments:**
+
+    - `functional`, `theta`: the fit and its estimate, (p,).
+    - `names`: which numbers, or whole controls; default all that are no fields.
+    - `level`: the probability that an interval shall have; default 0.95.
+    - `sigma_stated`: whether sigma was known before the fit, so that residuals may widen intervals only.
+    - `optimizer`: of the others; by default Levenberg-Marquardt, for many unknowns Gauss-Newton with conjugate gradients.
+    - `devices`: devices that share the work.
+    - `callback`: called after every few evaluations.
+    - `resume`: a state that a callback took from an earlier call with the same arguments.
+
+    **Errors:** PdefitError for names that are no numbers, for adaptive steps, and where the record is cut into segments.
+
+    Source: S. A. Murphy, A. W. van der Vaart, J. Am. Stat. Assoc. 95:449 (2000), doi:10.1080/01621459.2000.10474219.
+    """
+    if functional.formulation != Single():
+        raise PdefitError("Profiles expect one trajectory; set formulation=single")
+    run = ProfileRun(functional, np.asarray(theta), _elements(functional, names), optimizer, tuple(devices), callback)
+    limit = run.limit(level, sigma_stated)
+    if resume is not None:
+        run.restore(resume)
+    while run.active.any() or run.inner is not None:
+        run.advance(limit)
+    return tuple(run.profile(i, limit) for i in range(len(run.numbers)))
+
+
+def _elements(functional: Functional, names: Sequence[str] | None) -> Int[np.ndarray, " k"]:
+    """The elements of theta that are meant."""
+    known, numbers = functional.controls.names(), are_numbers(functional.controls)
+    if names is None:
+        return np.flatnonzero(numbers)
+    found = list[int]()
+    for name in names:
+        here = [i for i, n in enumerate(known) if numbers[i] and (n == name or n.startswith((f"{name}.", f"{name}[")))]
+        if not here:
+            raise unknown("number", name, [n for i, n in enumerate(known) if numbers[i]])
+        found += here
+    return np.array([*dict.fromkeys(found)])

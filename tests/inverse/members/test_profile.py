@@ -1,0 +1,100 @@
+"""Profiles of the likelihood, beside what is known of them."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import decays
+from scipy import optimize
+from small_systems import State
+
+import pdefit
+from pdefit._util.errors import PdefitError
+
+
+class Saturating(pdefit.AbstractSystem):
+    """u' = -v u / (k + u): of a short record with little u, only v / k is seen."""
+
+    time_unit = "s"
+    v: jnp.ndarray = pdefit.parameter(positive=True)
+    k: jnp.ndarray = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        return State(-self.v * y.u / (self.k + y.u))
+
+    def init(self, key):
+        return State(jnp.array([1.0]))
+
+
+def saturating(noise=0.02, bounds=None):
+    """The fit of v = 1 and k = 1."""
+    ts = np.linspace(0.0, 4.0, 17)
+    # u + log u = 1 - t
+    exact = np.array([optimize.brentq(lambda u, t=t: u + np.log(u) - 1 + t, 1e-9, 2.0) for t in ts])
+    values = exact[:, None] + noise * np.random.default_rng(3).standard_normal((17, 1))
+    data = pdefit.Observations.build(ts, {"u": values}, noise)
+    system = Saturating(v=jnp.asarray(1.0), k=jnp.asarray(1.0))
+    log = pdefit.Control(pdefit.transforms.Log(), bounds=bounds)
+    problem = pdefit.Problem(system, system.init(None))
+    return pdefit.Functional(problem, data, {"v": pdefit.transforms.Log(), "k": log}, dt=0.25)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return pdefit.fit(saturating(), [pdefit.optimizers.LevenbergMarquardt(decrement=0.0)])
+
+
+@pytest.fixture(scope="module")
+def found(fit):
+    states = []
+    both = pdefit.profiles(fit.functional, fit.theta, callback=lambda progress: states.append(progress.state()))
+    return both, states
+
+
+def test_a_profile_is_the_lowest_j_with_the_number_held(fit, found):
+    (v, k), _ = found
+    assert (v.control, k.control) == ("v", "k") and k.ends == ("limit", "limit")
+    j = fit.functional
+
+    def rise(log_k):
+        lowest = optimize.minimize_scalar(
+            lambda log_v: float(j.value(jnp.asarray([log_v, log_k]))), bracket=(log_k, log_k + 0.1), tol=1e-9
+        )
+        return 2 * (lowest.fun - fit.loss)
+
+    for i in (0, len(k.values) // 2, -1):
+        assert k.rise[i] == pytest.approx(rise(np.log(k.values[i])), rel=0.02, abs=0.02)
+    for end in (k.low, k.high):
+        assert rise(np.log(end)) == pytest.approx(k.limit, rel=0.05)
+    # the limit on the upper side is further away than the matrix says
+    matrix = pdefit.intervals(fit.functional, fit.theta)
+    assert np.log(k.high) > 1.05 * np.log(matrix.high[1]) and not k.is_lower
+
+
+def test_profiles_go_on_with_the_same_bits(fit, found):
+    both, states = found
+    for state in states[:: max(1, len(states) // 3)]:
+        again = pdefit.profiles(fit.functional, fit.theta, resume=state)
+        for one, other in zip(both, again, strict=True):
+            assert np.array_equal(one.values, other.values) and np.array_equal(one.rise, other.rise)
+
+
+def test_the_profile_of_a_linear_number_is_a_parabola():
+    functional = decays(1, noise=0.02)[0]
+    fit = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt(decrement=0.0)])
+    (k,) = pdefit.profiles(fit.functional, fit.theta, ["k"], sigma_stated=True)
+    matrix = pdefit.intervals(fit.functional, fit.theta, sigma_stated=True)
+    np.testing.assert_allclose(np.log([k.low, k.high]), np.log([matrix.low[0], matrix.high[0]]), rtol=0.02)
+
+
+def test_a_bound_ends_a_profile_and_flat_ones_are_named():
+    bounded = saturating(bounds=(0.9, 1.1))
+    fit = pdefit.fit(bounded, [pdefit.optimizers.LevenbergMarquardt()])
+    (k,) = pdefit.profiles(fit.functional, fit.theta, ["k"])
+    assert k.ends == ("bound", "bound") and (k.low, k.high) == pytest.approx((0.9, 1.1))
+    # with so much noise that a first-order decay explains the data as well
+    loud = saturating(noise=0.3)
+    fit = pdefit.fit(loud, [pdefit.optimizers.LevenbergMarquardt()])
+    (k,) = pdefit.profiles(fit.functional, fit.theta, ["k"])
+    assert k.ends[1] == "flat" and k.high > 100
+    with pytest.raises(PdefitError, match="did you mean"):
+        pdefit.profiles(fit.functional, fit.theta, ["kk"])
