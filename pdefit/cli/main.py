@@ -41,6 +41,8 @@ from pdefit.output.store.runs import RunFiles
 
 # verbs configured by Hydra that take a run directory, too
 _ALSO_ON_A_RUN = ("certify", "doctor")
+# verbs that compute and work on a run only
+_ON_A_RUN = ("resume", "profile")
 
 # jobs of a sweep after which compiled programs are forgotten: jobs of equal shapes share them
 _FORGET_EVERY = 10
@@ -66,7 +68,7 @@ def main() -> None:
             print(USAGE, end="")
         elif verb == "--version":
             print(version())
-        elif verb in (*command_line.VERBS, "resume", "verify"):
+        elif verb in (*command_line.VERBS, *_ON_A_RUN, "verify"):
             _compute(verb, rest, console)
         elif verb == "sweep" and rest[:1] == ["resume"]:
             _resume_sweep(rest[1:], console)
@@ -108,7 +110,7 @@ def _command(verb: str, kind: str = "") -> Callable[..., None]:
 def _compute(verb: str, words: list[str], console: Console) -> None:
     """Run a verb that evaluates equations: installed ones, or those in a file that the command line names."""
     files, rest = command_line.files(words)
-    on_a_run = verb == "resume" or (verb in _ALSO_ON_A_RUN and command_line.names_a_run(rest))
+    on_a_run = verb in _ON_A_RUN or (verb in _ALSO_ON_A_RUN and command_line.names_a_run(rest))
     if files.experiment is not None and (on_a_run or verb == "verify"):
         raise PdefitError(f"pdefit {verb} takes no file of an experiment here; leave '{files.experiment}' out")
     if on_a_run or verb == "verify" or files.equations is not None:
@@ -118,7 +120,7 @@ def _compute(verb: str, words: list[str], console: Console) -> None:
             file = equations.named()
             _command(verb)(rest or ([] if file is None else [*file.module.SYSTEMS]), console)
         elif on_a_run:
-            _command(verb, "" if verb == "resume" else "_on_a_run")(rest, console)
+            _command(verb, "" if verb in _ON_A_RUN else "_on_a_run")(rest, console)
         else:
             _run_with_hydra(verb, [*_own_experiment(files, rest), *rest], [str(f) for f in files if f is not None])
 

@@ -12,7 +12,7 @@ VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify"
 # all verbs, and the modules with their functions
 MODULES = {
     **dict.fromkeys(("fit", "resume"), "run.fit"),
-    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify")},
+    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify", "profile")},
     **dict.fromkeys(("compare-adjoints", "sensitivity", "doctor"), "run.studies"),
     **dict.fromkeys(("render", "report", "export"), "run.pictures"),
     **{verb: f"commands.{verb}" for verb in ("check", "compare", "list", "new", "sweep", "verify")},

@@ -1,0 +1,136 @@
+"""Profiles of the numbers of a run, as `pdefit profile`."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from pdefit._util.atomic import write_json
+from pdefit._util.errors import PdefitError
+from pdefit._util.html import interval
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.minimise import saving
+from pdefit.cli.run.recorded import at_best, open_run, origin
+from pdefit.cli.runtime.terminal import MembersProgress, warn
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.members.profile import Profile, profiles
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.uncertainty.control_values import moved
+from pdefit.inverse.uncertainty.intervals import Intervals, intervals
+from pdefit.output.pictures.profiles import draw_profiles
+from pdefit.output.store.fit_checkpoint import load_state
+from pdefit.output.store.tables import write_rows
+
+# folder of a run in which profiles under way are saved
+_FOLDER = "profiles"
+# what is said of a side that no rise ends
+_WORDS = {
+    "bound": "the bound",
+    "flat": "the data do not bound it",
+    "blown up": "the model blows up beyond",
+    "endless": "not followed to its end",
+}
+
+
+def run_profile(arguments: list[str], console: Console) -> None:
+    """Follow the profiles of the numbers that the arguments name after a run, and write profiles.csv, json and a figure."""
+    names = [word for word in arguments[1:] if "=" not in word]
+    job, saved = open_run([word for word in arguments if word not in names], "profile", console)
+    if saved is None:
+        raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first")
+    exp = build_experiment(job.settings)
+    objective, theta = at_best(exp, saved)
+    if not isinstance(objective, Functional):
+        raise PdefitError("profile works on a fit of one recording; take uncertainty=bootstrap for many")
+    theta = jnp.asarray(theta)
+    matrix = intervals(objective, theta, sigma_stated=exp.sigma_stated)
+    folder = job.directory / _FOLDER
+    belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}, "names": names}
+    before = load_state(folder)
+    resume = None if before is None or before.origin.get("names") != names else RunState(before.numbers, before.arrays)
+    with MembersProgress(console) as bar:
+        found = profiles(
+            objective,
+            theta,
+            names or None,
+            sigma_stated=exp.sigma_stated,
+            devices=jax.devices()[: job.settings.cores],
+            callback=saving(bar, "profiles", folder, belongs),
+            resume=resume,
+        )
+    rows = [_row(one, matrix) for one in found]
+    points = [
+        {"control": one.control, "value": float(x), "rise": float(r), "limit": one.limit}
+        for one in found
+        for x, r in zip(one.values, one.rise, strict=True)
+    ]
+    write_rows(job.directory / "profiles.csv", points)
+    curves = [_curves(one, matrix, theta) for one in found]
+    content = {"profiles": [row | curve for row, curve in zip(rows, curves, strict=True)]}
+    write_json(job.directory / "profiles.json", content)
+    draw_profiles(job.directory / "figures" / "profiles.png", job.directory / "profiles.json")
+    _print(rows, console)
+    if lower := [one.control for one in found if one.is_lower]:
+        warn(
+            console, f"J is lower elsewhere ({', '.join(lower)}): the fit has not reached its minimum; pdefit resume it"
+        )
+    where = escape(str(job.directory / "profiles.csv"))
+    console.print(f"written to {where}, profiles.json and figures/profiles.png", highlight=False)
+
+
+def _row(one: Profile, matrix: Intervals) -> dict[str, Any]:
+    """Entries of one number in a file; infinite ones are empty."""
+    k = matrix.names.index(one.control)
+    remarks = [
+        f"{side}: {_WORDS[end]}" for side, end in zip(("below", "above"), one.ends, strict=True) if end in _WORDS
+    ]
+    return {
+        "control": one.control,
+        "unit": matrix.units[k],
+        "estimate": float(matrix.estimate[k]),
+        "low": one.low,
+        "high": one.high,
+        "ends": list(one.ends),
+        "matrix_low": _finite(matrix.low[k]),
+        "matrix_high": _finite(matrix.high[k]),
+        "remark": "; ".join(remarks),
+    }
+
+
+def _curves(one: Profile, matrix: Intervals, theta: jax.Array) -> dict[str, Any]:
+    """The profile, and the parabola of the matrix, both in units of the limit."""
+    k = matrix.names.index(one.control)
+    half, part = float(matrix.reach[k]), np.linspace(-1.5, 1.5, 61)
+    parabola = np.full(part.size, np.nan)
+    if np.isfinite(half):
+        for i, by in enumerate(part):
+            parabola[i] = float(moved(matrix.controls, theta, jnp.zeros(theta.size).at[k].set(by * half))[k])
+    return {
+        "values": one.values.tolist(),
+        "rise": (one.rise / one.limit).tolist(),
+        "matrix_values": [_finite(x) for x in parabola],
+        "matrix_rise": (part**2).tolist(),
+    }
+
+
+def _finite(x: float) -> float | None:
+    return float(x) if np.isfinite(x) else None
+
+
+def _print(rows: list[dict[str, Any]], console: Console) -> None:
+    table = Table(box=None, header_style="bold")
+    for name in ("control", "estimate", "profile", "matrix", "unit", "remark"):
+        table.add_column(name, justify="right" if name in ("estimate", "profile", "matrix") else "left")
+    for row in rows:
+        spans = (
+            interval(np.inf if x is None else x, np.inf if y is None else y)
+            for x, y in ((row["low"], row["high"]), (row["matrix_low"], row["matrix_high"]))
+        )
+        unit = "" if row["unit"] == "1" else row["unit"]
+        table.add_row(escape(row["control"]), f"{row['estimate']:.5g}", *spans, unit, row["remark"])
+    console.print(table)
+    console.print("95 % intervals, by the profile and by the Gauss-Newton matrix", highlight=False)

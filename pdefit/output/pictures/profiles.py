@@ -1,0 +1,51 @@
+"""Profiles of numbers beside the parabolas of the matrix."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
+
+# panels at most
+_MOST = 12
+# beyond this ratio of its ends a profile has a logarithmic axis
+_WIDE = 5.0
+
+
+def draw_profiles(path: Path, content: Path) -> None:
+    """Draw the rise of J over each number, in units of that at the ends of the interval, and what the matrix expects.
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `content`: path of profiles.json.
+    """
+    found = json.loads(content.read_text(encoding="utf-8"))["profiles"][:_MOST]
+    across = min(len(found), 3)
+    down = -(-len(found) // across)
+    with panel_grid(path, (2.35 * across + 0.3, 1.95 * down + 0.5), (down, across)) as (fig, grid):
+        for axes, one in zip(grid.flat, found, strict=False):
+            values, rise = np.asarray(one["values"]), np.asarray(one["rise"])
+            shown = rise <= 1.6
+            axes.plot(
+                *_numbers(one["matrix_values"], one["matrix_rise"]), color="#999999", ls="--", lw=1.0, label="matrix"
+            )
+            axes.plot(values[shown], rise[shown], "o-", color=GOOD, ms=3, lw=1.2, label="profile")
+            axes.axhline(1.0, color=TRUE, lw=0.8, ls=":")
+            for end, edge in zip(one["ends"], (one["low"], one["high"]), strict=True):
+                axes.axvline(edge, color=TRUE if end == "limit" else BAD, lw=0.8, ls=":" if end == "limit" else "-")
+            ends = values[shown].min(), values[shown].max()
+            if ends[0] > 0 and ends[1] / ends[0] > _WIDE:
+                axes.set_xscale("log")
+            room = 0.08 * (ends[1] - ends[0])
+            left = ends[0] - room if axes.get_xscale() == "linear" else ends[0] / 1.1
+            unit = "" if one["unit"] == "1" else f" ({one['unit']})"
+            axes.set(ylim=(-0.05, 1.5), xlim=(left, ends[1] + room), xlabel=f"{one['control']}{unit}")
+        fig.supylabel("rise of J (1: the 95 % limit)", fontsize=9)
+        fig.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+
+
+def _numbers(values: list[float | None], rise: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """A curve with gaps where a value is missing."""
+    return np.asarray([np.nan if x is None else x for x in values]), np.asarray(rise)
