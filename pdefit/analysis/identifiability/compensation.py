@@ -1,5 +1,6 @@
 """The direction along which other unknowns compensate a change of one, and what is seen of it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -23,12 +24,13 @@ class Compensation(NamedTuple):
     **Arguments:**
 
     - `control`: its name.
-    - `change`: the change of theta with the others adjusted, (p,).
+    - `change`, `adjusted`: the change of theta alone, and with the others adjusted, (p,).
     - `alone`, `together`: rms change of what is observed, in units of the noise; infinite where the model blows up.
     """
 
     control: str
     change: Float[np.ndarray, " p"]
+    adjusted: Float[np.ndarray, " p"]
     alone: float
     together: float
 
@@ -70,7 +72,7 @@ def compensation(
         mean = sum(map(sum_of_squares, moved)) / data.observed_values
         return float(np.sqrt(mean)) / noise if np.isfinite(mean) else np.inf
 
-    return Compensation(one.control, changes[1], *map(effect, changes))
+    return Compensation(one.control, *changes, *map(effect, changes))
 
 
 def _recorded(objective: AbstractObjective, theta: Array, residuals: list[dict[str, np.ndarray]]) -> AbstractObjective:
@@ -107,3 +109,48 @@ def _followed(
         step[others] = -np.linalg.solve(held, gradient[others] + ahead * matrix[others, k])
         x = best + step
     return best
+
+
+class Trace(NamedTuple):
+    """The course of one observed value, with and without a change of a control.
+
+    **Arguments:**
+
+    - `name`: of the variable, with the number of its element.
+    - `ts`: the times, in the system's time unit, (T,).
+    - `values`: as it is, after the change alone, and after that with the others adjusted, (3, T); NaN where no value is
+      fitted.
+    """
+
+    name: str
+    ts: Float[np.ndarray, " T"]
+    values: Float[np.ndarray, "3 T"]
+
+
+def traces(
+    objective: AbstractObjective, theta: Float[Array, " p"], changes: Sequence[np.ndarray], most: int = 2
+) -> list[Trace]:
+    """The observed values of the first recording that a change of one control moves most, one of each variable.
+
+    **Arguments:**
+
+    - `objective`, `theta`: the objective and the point, (p,).
+    - `changes`: of theta, one control alone and with the others adjusted, (p,) each.
+    - `most`: the most variables.
+    """
+    points = [jnp.asarray(theta), *(jnp.asarray(theta) + change for change in changes)]
+    part, _ = objective.parts(points[0])[0]
+    each = [weighted(part, objective.parts(point)[0][1]) for point in points]
+    index, found = np.asarray(part.layout.index), []
+    for name, before in each[0].items():
+        fitted = np.asarray(part.fitted(name))
+        moved = np.nan_to_num(np.abs(each[1][name] - before)) * fitted
+        place = np.unravel_index(np.argmax(moved.max(axis=(0, 1))), moved.shape[2:])
+        data = part.observations
+        value, sigma = (
+            np.broadcast_to(x, data.values[name].shape)[index] for x in (data.values[name], data.sigma[name])
+        )
+        courses = [np.where(fitted, value + sigma * r[name], np.nan)[(..., *place)].ravel() for r in each]
+        label = ".".join([name, *map(str, place)])
+        found.append((float(moved.max()), Trace(label, np.asarray(data.ts)[index].ravel(), np.stack(courses))))
+    return [trace for _, trace in sorted(found, key=lambda pair: -pair[0])[:most]]

@@ -113,7 +113,7 @@ def test_compensation(planted):
     assert a.alone > 1 and a.together < 1e-4 * a.alone and c.alone < 1e-6
     names = planted.controls.names()
     # of the logarithms: a up, b down by as much
-    np.testing.assert_allclose(a.change[[names.index(n) for n in "ab"]], [0.1, -0.1], rtol=1e-3)
+    np.testing.assert_allclose(a.adjusted[[names.index(n) for n in "ab"]], [0.1, -0.1], rtol=1e-3)
 
 
 def test_products_tell_the_same(planted, monkeypatch):
