@@ -80,10 +80,14 @@ class ControlIdentifiability:
     @property
     def verdict(self) -> str:
         """The verdict in words, with the reason."""
-        if self.projection > self.delta:
-            together = f"compensated by {', '.join(self.partners)}" if self.partners else "without influence"
-            return f"not identifiable: {together}"
-        return "identifiable" if self.identifiable else "not identifiable at this noise"
+        count = self.elements.size
+        together = f"compensated by {', '.join(self.partners)}" if self.partners else ""
+        if self.projection <= self.delta:
+            return "identifiable" if self.identifiable else "not identifiable at this noise"
+        if count > 1:
+            part = f"{self.projection * count:.0f} of {count} directions unseen"
+            return f"not identifiable: {part}{f', {together}' if together else ''}"
+        return f"not identifiable: {together or 'without influence'}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -106,8 +106,10 @@ def _noise(exp: Experiment, objective: AbstractObjective, theta: Array, at: str)
     if at == "guess":
         return 1.0 if known or exp.source.noise else least
     squares = sum(sum_of_squares(weighted(*part)) for part in objective.parts(theta))
-    freedom = max(objective.observed_values - objective.controls.tabulated.size, 1)
-    return max(float(np.sqrt(squares / freedom)), least)
+    values = objective.observed_values
+    # unknowns that the data do not determine take no part of the freedom
+    used = min(objective.controls.tabulated.size, values // 2)
+    return max(float(np.sqrt(squares / (values - used))), least)
 
 
 def _moved(

@@ -31,8 +31,8 @@ def draw_identifiability(path: Path, content: Path) -> None:
     colours = _colours(rows)
     courses = (found["compensated"] or {}).get("traces", [])
     high = 1.5 + 0.24 * max(len(rows), 5)
-    with figure(path, 7.0, high + 2.4 + 0.2 * (-(-len(colours) // 5)) + (2.0 if courses else 0.0)) as fig:
-        parts: Any = fig.subfigures(3 if courses else 2, 1, height_ratios=[high, 2.3, *([2.0] if courses else [])])
+    with figure(path, 7.0, high + 2.4 + 0.2 * (-(-len(colours) // 5)) + (2.3 if courses else 0.0)) as fig:
+        parts: Any = fig.subfigures(3 if courses else 2, 1, height_ratios=[high, 2.3, *([2.3] if courses else [])])
         # without a spectrum the bars take its place
         wide = [1.0] if found["eigenvalues"] is None else [1.9, 1.0]
         panels = np.ravel(parts[0].subplots(1, len(wide), width_ratios=wide, squeeze=False))
@@ -43,7 +43,7 @@ def draw_identifiability(path: Path, content: Path) -> None:
         if courses:
             _courses(parts[2], found["compensated"], found["time_unit"])
         named = [*panels[0].get_legend_handles_labels()]
-        fig.legend(*named, loc="outside lower center", ncols=5, title="parts of the unseen direction along")
+        fig.legend(*named, loc="outside lower center", ncols=5, title="parts of the unseen direction, and curves")
 
 
 def _colours(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -52,7 +52,7 @@ def _colours(rows: list[dict[str, Any]]) -> dict[str, str]:
     for row in rows:
         for name, part in row["components"].items():
             total[name] = total.get(name, 0.0) + part
-    order = sorted((name for name in total if total[name] > 1e-3), key=lambda name: -total[name])
+    order = sorted(total, key=lambda name: -total[name])
     palette = [c for c in COLORS if c != COLORS[6]]
     return dict(zip(order[:_COLOURS], palette, strict=False))
 
@@ -78,11 +78,11 @@ def _bars(axes: Any, rows: list[dict[str, Any]], colours: dict[str, str], delta:
 
 
 def _spectrum(axes: Any, values: np.ndarray, eps: float) -> None:
-    floor = _ROUND_OFF * max(values.max(), eps)
+    floor = max(_ROUND_OFF * values.max(), min(values.min(), eps) / 10)
     shown = np.maximum(values, floor)[::-1]
     number = np.arange(1, values.size + 1)
-    for use, colour in ((shown > eps, GOOD), (shown <= eps, BAD)):
-        axes.plot(number[use], shown[use], "o", ms=3.5, color=colour)
+    for use, face in ((shown > eps, TRUE), (shown <= eps, "white")):
+        axes.plot(number[use], shown[use], "o", ms=3.5, mfc=face, mec=TRUE, mew=0.8)
     axes.axhline(eps, color=TRUE, lw=0.9, ls="--")
     axes.text(0.98, eps, f"{eps:.0e} ", transform=axes.get_yaxis_transform(), fontsize=7, va="bottom", ha="right")
     axes.set(yscale="log", xlabel="number", ylim=(floor / 3, 5 * shown.max()), xlim=(0, values.size + 1))
@@ -111,4 +111,4 @@ def _courses(part: Any, compensated: dict[str, Any], unit: str) -> None:
         axes.plot(ts, together, color=GOOD, lw=1.2, label="the others adjusted, too")
         axes.set(xlabel=f"time{f' ({with_space(shown).strip()})' if shown != '1' else ''}", ylabel=course["name"])
     part.suptitle(f"A change of {name} that the others compensate", x=0.01, ha="left", fontsize=10)
-    panels[-1].legend(fontsize=7)
+    part.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
