@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.analysis.identifiability.identify import ControlIdentifiability, Identifiability, of_data
+from pdefit.analysis.identifiability.identify import Identifiability, of_data
+from pdefit.analysis.identifiability.verdict import ControlIdentifiability
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import normal_equations, sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
@@ -62,7 +63,7 @@ def compensation(
     data, theta = of_data(with_tangents(objective), jnp.asarray(theta))
     residuals = [weighted(*pair) for pair in data.parts(theta)]
     adjusted = by * one.direction / one.direction[k]
-    if not found.by_products and one.projection > one.delta:
+    if not found.by_products and one.word == "not identifiable" and one.partners:
         adjusted = _followed(_recorded(data, theta, residuals), theta, found, k, by)
     changes = found.scale * (np.arange(theta.size) == k) * by, found.scale * adjusted
 

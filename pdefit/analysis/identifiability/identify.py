@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.identifiability._spectrum import Spectrum, unseen_by_products, without
+from pdefit.analysis.identifiability.verdict import ControlIdentifiability
 from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.controls.transforms import Identity, Scale
 from pdefit.inverse.controls.vector import FEW, Controls
@@ -30,64 +31,6 @@ _HALF = 1.959964
 _MANY = 2000
 # arrays of more elements are one row
 _ROWS = 16
-
-
-@dataclasses.dataclass(frozen=True)
-class ControlIdentifiability:
-    """What the data can tell of a number, or of a group: a network, a field, a long array.
-
-    **Arguments:**
-
-    - `control`: its name.
-    - `elements`: which elements of theta it is, (n,).
-    - `projection`: the squared projection of its unit vector on the null space. Of a group it is the mean over its
-      elements, which is the part of its directions that no data see.
-    - `curve`: the projection for each of `THRESHOLDS`.
-    - `components`: by name the squared components of the projection along each control, itself included. They sum up to
-      the projection.
-    - `direction`: the direction of theta, in units of sizes, along which the others compensate a change of a number; of a
-      group what the data do not see of it, (p,).
-    - `known_to`: half the width of the 95 % interval at the noise of the data, as a part of the control's size; infinite
-      where nothing is known, None of a group.
-    - `delta`: the projection above which a control is not identifiable.
-    """
-
-    control: str
-    elements: np.ndarray
-    projection: float
-    curve: np.ndarray
-    components: dict[str, float]
-    direction: np.ndarray
-    known_to: float | None
-    delta: float
-
-    @property
-    def identifiable(self) -> bool:
-        """Whether the data determine it: outside the null space, and known to less than its size."""
-        return self.projection <= self.delta and (self.known_to is None or self.known_to < 1)
-
-    @property
-    def partners(self) -> dict[str, float]:
-        """The other controls that compensate a change of it, the largest first, by their part of the projection.
-
-        They are empty where the control is outside the null space. Parts below a twentieth are left out.
-        """
-        if self.projection <= self.delta:
-            return {}
-        parts = {name: x / self.projection for name, x in self.components.items() if name != self.control}
-        return {name: x for name, x in sorted(parts.items(), key=lambda p: -p[1]) if x > 0.05}
-
-    @property
-    def verdict(self) -> str:
-        """The verdict in words, with the reason."""
-        count = self.elements.size
-        together = f"compensated by {', '.join(self.partners)}" if self.partners else ""
-        if self.projection <= self.delta:
-            return "identifiable" if self.identifiable else "not identifiable at this noise"
-        if count > 1:
-            part = f"{self.projection * count:.0f} of {count} directions unseen"
-            return f"not identifiable: {part}{f', {together}' if together else ''}"
-        return f"not identifiable: {together or 'without influence'}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,9 +78,9 @@ def identify(
         H_kl = 2 / N sum_i gamma_i^-2 (dy_i/dp_k p_k) (dy_i/dp_l p_l)
 
     The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k that of the
-    unknown. Relative changes are so compared with relative changes. A control is not identifiable where its unit vector
-    has a squared projection above `delta` on the eigenvectors of H with eigenvalues up to `eps`, or where the noise hides
-    changes as large as it is.
+    unknown. Relative changes are so compared with relative changes. The published verdict is the squared projection of a
+    control's unit vector on the eigenvectors of H with eigenvalues up to `eps`: above `delta` it is not identifiable. It
+    knows neither the noise nor the number of data. So for numbers their interval at the noise decides (`word`).
 
     Up to 200 tangents H is a matrix. Beyond, as where fields are unknown, only products with it are formed, some tens of
     them for each number and field. The projection is then a smooth one (`unseen_by_products`), that of a field is
@@ -210,14 +153,23 @@ class _Question:
             direction[~nodes] = np.mean(directions[i], axis=0)
             half = float(known[i[0]]) if i.size == 1 else None
             row = ControlIdentifiability(
-                name, i, sum(components.values()), np.mean(curve[i], axis=0), components, direction, half, self.delta
+                name,
+                i,
+                sum(components.values()),
+                np.mean(curve[i], axis=0),
+                components,
+                direction,
+                half,
+                1.0,
+                self.delta,
             )
             found.append(row)
         return spectrum.values, found
 
     def by_products(self, most: int, said: Callable[[int, int, str], None]) -> list[ControlIdentifiability]:
         """The answer for every row."""
-        found = []
+        # a prior of the others' sizes makes an interval shorter: what is left of its own prior decides
+        limit, found = _HALF * np.sqrt(self.delta), []
         for done, (name, i) in enumerate(self.rows.items()):
             said(done, len(self.rows), name)
             start = np.zeros(self.scale.size)
@@ -231,7 +183,9 @@ class _Question:
                 left = unseen_by_products(self._product(self.data), start, prior, np.ones(1), most).part @ start
                 half = _HALF * float(np.sqrt(left))
             components = {other: projection * float(np.sum(parts[j])) for other, j in self.rows.items()}
-            row = ControlIdentifiability(name, i, projection, unseen.curve, components, unseen.part, half, self.delta)
+            row = ControlIdentifiability(
+                name, i, projection, unseen.curve, components, unseen.part, half, limit, self.delta
+            )
             found.append(row)
         said(len(self.rows), len(self.rows), "")
         return found

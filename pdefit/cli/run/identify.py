@@ -13,7 +13,8 @@ from rich.table import Table
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.identifiability.compensation import Compensation, compensation, traces
-from pdefit.analysis.identifiability.identify import THRESHOLDS, ControlIdentifiability, Identifiability, identify
+from pdefit.analysis.identifiability.identify import THRESHOLDS, Identifiability, identify
+from pdefit.analysis.identifiability.verdict import ControlIdentifiability
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
@@ -31,6 +32,8 @@ _CHANGE, _MOST = 0.1, 30
 _UNSTATED = 1e-3
 # starts whose J is above the best by at most this many times the variance are as good: the 95 % limit of one unknown
 _AS_GOOD = 1.92
+# a change that can be seen in a figure, in units of the noise
+_VISIBLE = 1e-3
 # rows that are printed
 _SHOWN = 40
 
@@ -131,8 +134,10 @@ def _drawn(
     objective: AbstractObjective, theta: Array, found: Identifiability, moved: dict[str, Compensation]
 ) -> dict[str, Any] | None:
     """The courses of observed values with a change of the control whose compensation hides most; None without one."""
-    hidden = [moved[c.control] for c in found.controls if not c.identifiable and c.control in moved]
-    seen = [m for m in hidden if np.isfinite([m.alone, m.together]).all() and m.alone > 0 and m.together < m.alone]
+    hidden = [moved[c.control] for c in found.controls if c.partners and c.control in moved]
+    seen = [
+        m for m in hidden if np.isfinite([m.alone, m.together]).all() and m.alone > _VISIBLE and m.together < m.alone
+    ]
     if not seen:
         return None
     one = max(seen, key=lambda m: m.alone / max(m.together, 1e-12 * m.alone))
@@ -165,7 +170,7 @@ def _row(one: ControlIdentifiability, moved: Compensation | None, spread: float 
     return {
         "control": one.control,
         "unknowns": int(one.elements.size),
-        "identifiable": one.identifiable,
+        "word": one.word,
         "verdict": one.verdict,
         "projection": one.projection,
         "known_to": _finite(one.known_to),
@@ -188,14 +193,14 @@ def _print(rows: list[dict[str, Any]], found: Identifiability, at: str, noise: f
         table.add_column(name, justify="left" if name == "control" else "right", no_wrap=True)
     table.add_column("verdict")
     # what is not determined is told first, where there are many
-    for row in sorted(rows, key=lambda r: r["identifiable"])[:_SHOWN] if len(rows) > _SHOWN else rows:
+    for row in sorted(rows, key=lambda r: r["word"] == "identifiable")[:_SHOWN] if len(rows) > _SHOWN else rows:
         many = f" ({row['unknowns']})" if row["unknowns"] > 1 else ""
         known = (
             "" if row["unknowns"] > 1 else "nothing" if row["known_to"] is None else f"±{100 * row['known_to']:.2g} %"
         )
         cells = [_shown(row[key]) for key in ("moved_alone", "moved_compensated")]
         cells += ["" if row["spread_over_starts"] is None else f"{100 * row['spread_over_starts']:.2g} %"] * spread
-        color = "green" if row["identifiable"] else "yellow"
+        color = "green" if row["word"] == "identifiable" else "yellow"
         verdict = f"[{color}]{escape(row['verdict'])}[/]"
         table.add_row(escape(row["control"]) + many, f"{row['projection']:.2g}", known, *cells, verdict)
     console.print(table)

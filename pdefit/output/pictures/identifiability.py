@@ -70,7 +70,7 @@ def _bars(axes: Any, rows: list[dict[str, Any]], colours: dict[str, str], delta:
     axes.text(delta, len(rows) - 0.35, f" {delta:g}", fontsize=7, va="bottom", ha="left")
     axes.set_yticks(y, [r["control"] + (f" ({r['unknowns']})" if r["unknowns"] > 1 else "") for r in rows])
     for label, row in zip(axes.get_yticklabels(), rows, strict=True):
-        label.set_color(TRUE if row["identifiable"] else BAD)
+        label.set_color(TRUE if row["word"] == "identifiable" else BAD)
     axes.set(xlim=(0, 1.02), ylim=(-0.6, len(rows) - 0.1), xlabel="squared projection on what no data see")
     axes.set_title("Which controls compensate each other", pad=12)
     axes.grid(axis="y", visible=False)

@@ -99,7 +99,7 @@ def test_what_was_planted_is_named(planted):
     np.testing.assert_allclose([found[n].projection for n in "de"], [16 / 25, 9 / 25], rtol=1e-6)
     # the phase of each wave: its two parts, and the frequency for both
     assert found["w"].projection == pytest.approx(1.0)
-    assert found["y0.re.0"].partners.keys() == {"y0.im.0"} and not found["y0.im.1"].identifiable
+    assert found["y0.re.0"].partners.keys() == {"y0.im.0"} and found["y0.im.1"].word == "not identifiable"
     for one in found.values():
         assert sum(one.components.values()) == pytest.approx(one.projection)
         assert np.all(np.diff(one.curve) >= 0) and one.known_to > 1
@@ -123,7 +123,7 @@ def test_products_tell_the_same(planted, monkeypatch):
     answer = identify(planted, planted.theta0)
     assert answer.by_products
     for name, one in by_name(answer).items():
-        assert one.identifiable == known[name].identifiable and one.partners.keys() == known[name].partners.keys()
+        assert one.word == known[name].word and one.partners.keys() == known[name].partners.keys()
         assert one.projection == pytest.approx(known[name].projection, abs=0.01)
         assert np.all(np.diff(one.curve) >= 0) and one.known_to <= 1.96
     assert by_name(answer)["a"].known_to == pytest.approx(1.96 / np.sqrt(2), rel=0.01)
@@ -137,6 +137,6 @@ def test_a_network_takes_over_a_term():
     hybrid = twin(Hybrid(alpha=0.3, net=net), {"alpha": LOG, "net": pdefit.transforms.Identity()})
     answer = identify(hybrid, hybrid.theta0)
     alpha, network = by_name(answer)["alpha"], by_name(answer)["net"]
-    assert not alpha.identifiable and alpha.partners.keys() == {"net"} and network.elements.size == 42
+    assert alpha.word == "not identifiable" and alpha.partners.keys() == {"net"} and network.elements.size == 42
     moved = compensation(hybrid, hybrid.theta0, answer, alpha)
     assert moved.alone > 1 and moved.together < 0.1 * moved.alone
