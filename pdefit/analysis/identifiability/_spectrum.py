@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy import linalg
 
 # a quadratic form is known when this many products together changed it by no more than a fraction of itself
@@ -52,7 +52,7 @@ class Spectrum(NamedTuple):
         return self.vectors**2 @ (self.values[:, None] <= thresholds)
 
 
-def without(matrix: Float[np.ndarray, "p p"], others: Float[np.ndarray, " p"]) -> Float[np.ndarray, "k k"]:
+def without(matrix: Float[np.ndarray, "p p"], others: Bool[np.ndarray, " p"]) -> Float[np.ndarray, "k k"]:
     """The Schur complement of a matrix, in which some unknowns are adjusted to all others.
 
     **Arguments:**

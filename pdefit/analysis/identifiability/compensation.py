@@ -59,7 +59,7 @@ def compensation(
     - `by`: the change, as a part of the number's size; default 0.1.
     - `noise`: the size of the noise in units of the stated sigma; default 1.
     """
-    (k,) = one.elements
+    k = int(one.elements[0])
     data, theta = of_data(with_tangents(objective), jnp.asarray(theta))
     residuals = [weighted(*pair) for pair in data.parts(theta)]
     adjusted = by * one.direction / one.direction[k]

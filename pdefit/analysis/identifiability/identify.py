@@ -58,9 +58,14 @@ class Identifiability:
         return self.eigenvalues is None
 
     def __str__(self) -> str:
-        """One line for each control."""
+        """One line for each control: the squared projection, half the interval as a part of its size, and the verdict."""
         across = max((len(c.control) for c in self.controls), default=0)
-        return "\n".join(f"{c.control:<{across}}  {c.projection:8.2g}  {c.verdict}" for c in self.controls)
+        halves = ("" if c.known_to is None else f"±{100 * c.known_to:.2g} %" for c in self.controls)
+        known = [half.replace("±inf %", "nothing") for half in halves]
+        return "\n".join(
+            f"{c.control:<{across}}  {c.projection:.3f}  {half:<10}  {c.verdict}"
+            for c, half in zip(self.controls, known, strict=True)
+        )
 
 
 def identify(

@@ -23,6 +23,7 @@ from pdefit.cli.runtime.terminal import RunsProgress
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.output.pictures.identifiability import draw_identifiability
+from pdefit.output.pictures.report import write_report
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.tables import write_rows
 
@@ -53,6 +54,8 @@ def run_identify_on_a_run(arguments: list[str], console: Console) -> None:
             f"'{job.directory}' has no estimate yet; pdefit resume it first, or pdefit identify experiment=..."
         )
     _answer(exp, *at_best(exp, saved), "estimate", job)
+    if RunFiles(job.directory).has("report.html"):
+        write_report(job.directory)
 
 
 def _built(job: Job) -> Experiment:
@@ -202,7 +205,7 @@ def _print(rows: list[dict[str, Any]], found: Identifiability, at: str, noise: f
         cells += ["" if row["spread_over_starts"] is None else f"{100 * row['spread_over_starts']:.2g} %"] * spread
         color = "green" if row["word"] == "identifiable" else "yellow"
         verdict = f"[{color}]{escape(row['verdict'])}[/]"
-        table.add_row(escape(row["control"]) + many, f"{row['projection']:.2g}", known, *cells, verdict)
+        table.add_row(escape(row["control"]) + many, f"{row['projection']:.3f}", known, *cells, verdict)
     console.print(table)
     few = f"; {len(rows) - _SHOWN} more in identifiability.csv" if len(rows) > _SHOWN else ""
     console.print(

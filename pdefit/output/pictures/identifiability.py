@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from pdefit._util.errors import with_space
 from pdefit.output.pictures.style import BAD, COLORS, GOOD, TRUE, figure, readable_times
@@ -84,7 +85,9 @@ def _spectrum(axes: Any, values: np.ndarray, eps: float) -> None:
     for use, face in ((shown > eps, TRUE), (shown <= eps, "white")):
         axes.plot(number[use], shown[use], "o", ms=3.5, mfc=face, mec=TRUE, mew=0.8)
     axes.axhline(eps, color=TRUE, lw=0.9, ls="--")
-    axes.text(0.98, eps, f"{eps:.0e} ", transform=axes.get_yaxis_transform(), fontsize=7, va="bottom", ha="right")
+    # on the left, where eigenvalues are large
+    axes.text(0.02, eps, f"{eps:g}", transform=axes.get_yaxis_transform(), fontsize=7, va="bottom", ha="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set(yscale="log", xlabel="number", ylim=(floor / 3, 5 * shown.max()), xlim=(0, values.size + 1))
     axes.set_title("Eigenvalues", pad=12)
 

@@ -34,6 +34,7 @@ def test_a_run_and_its_starts(fitted, pdefit_inside, tmp_path):
     assert list(curves[0]) == ["eps", "D", "r"] and float(curves[-1]["eps"]) == pytest.approx(1.0)
     assert image.imread(run / "figures" / "identifiability.png")[..., :3].std() > 0.02
     assert "at the estimate, by the data alone" in " ".join(out.split())
+    assert "2 of 2 unknowns or groups are identifiable at the estimate." in (run / "report.html").read_text()
 
 
 def test_a_figure_of_controls_that_compensate(tmp_path):
