@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import linalg
 
+from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+
 # a quadratic form is known when this many products together changed it by no more than a fraction of itself
 _PRODUCTS, _FRACTION = 5, 5e-3
 # a Krylov space is invariant where the next vector is below this part of the matrix
@@ -63,8 +65,8 @@ def without(matrix: Float[np.ndarray, "p p"], others: Bool[np.ndarray, " p"]) ->
     keep, gone = np.flatnonzero(~others), np.flatnonzero(others)
     if not gone.size:
         return matrix
-    coupling = matrix[np.ix_(gone, keep)]
-    adjusted = linalg.pinvh(matrix[np.ix_(gone, gone)]) @ coupling
+    coupling, own = matrix[np.ix_(gone, keep)], matrix[np.ix_(gone, gone)]
+    adjusted = determined_inverse(own, column_norms(own))[0] @ coupling
     return matrix[np.ix_(keep, keep)] - coupling.T @ adjusted
 
 

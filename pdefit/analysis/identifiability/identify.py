@@ -113,7 +113,7 @@ def identify(
     sigma = _ranges(data)
     asked = _Question(
         data=data,
-        relative=data.reweighted(sigma),
+        relative=_with_gaps(data, theta, sigma).reweighted(sigma),
         theta=theta,
         scale=relative_sizes(data.controls, theta),
         rows=_rows(data.controls),
@@ -223,6 +223,20 @@ def _ranges(objective: AbstractObjective) -> dict[str, Array]:
         size = float(np.max(np.abs(np.where(data.mask[name], data.values[name], 0.0)), initial=0.0)) or 1.0
         found[name] = jnp.full_like(sigma, size * np.sqrt(objective.observed_values / 2))
     return found
+
+
+def _with_gaps(objective: AbstractObjective, theta: Array, sigma: dict[str, Array]) -> AbstractObjective:
+    """The objective with gaps of free node states as stiff beside data of another sigma as they were before."""
+    if not objective.controls.nodes:
+        return objective
+    stated = objective.observations.sigma
+    factor = min(float(jnp.min(sigma[name] / stated[name])) for name in sigma)
+
+    def change(part: Functional, own: Array) -> tuple[Functional, Array]:
+        gaps = {name: factor * x for name, x in part.continuity_sigma.items()}
+        return eqx.tree_at(lambda f: f.continuity_sigma, part, gaps), own
+
+    return objective.each(change, theta)[0]
 
 
 def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.ndarray, " p"]:
