@@ -26,6 +26,11 @@ from pdefit.analysis.forecast.lyapunov import LyapunovResult as LyapunovResult
 from pdefit.analysis.forecast.lyapunov import lyapunov as lyapunov
 from pdefit.analysis.goodness.evidence import Quality as Quality
 from pdefit.analysis.goodness.quality import judge as judge
+from pdefit.analysis.identifiability.compensation import Compensation as Compensation
+from pdefit.analysis.identifiability.compensation import compensation as compensation
+from pdefit.analysis.identifiability.identify import Identifiability as Identifiability
+from pdefit.analysis.identifiability.identify import identify as identify
+from pdefit.analysis.identifiability.verdict import ControlIdentifiability as ControlIdentifiability
 from pdefit.analysis.sensitivity import Effect as Effect
 from pdefit.analysis.sensitivity import sensitivity as sensitivity
 from pdefit.conformance.report import Finding as Finding

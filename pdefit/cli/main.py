@@ -40,7 +40,7 @@ from pdefit.cli.sweeps.record import recorded_sweep
 from pdefit.output.store.runs import RunFiles
 
 # verbs configured by Hydra that take a run directory, too
-_ALSO_ON_A_RUN = ("certify", "doctor")
+_ALSO_ON_A_RUN = ("certify", "doctor", "identify")
 # verbs that compute and work on a run only
 _ON_A_RUN = ("resume", "profile")
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from pdefit._util.errors import PdefitError, unknown
 
 # verbs configured by Hydra, which make a run directory
-VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor")
+VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor", "identify")
 # all verbs, and the modules with their functions
 MODULES = {
     **dict.fromkeys(("fit", "resume"), "run.fit"),
-    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify", "profile")},
+    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify", "identify", "profile")},
     **dict.fromkeys(("compare-adjoints", "sensitivity", "doctor"), "run.studies"),
     **dict.fromkeys(("render", "report", "export"), "run.pictures"),
     **{verb: f"commands.{verb}" for verb in ("check", "compare", "list", "new", "sweep", "verify")},
@@ -144,9 +144,12 @@ USAGE = """usage: pdefit VERB [key=value ...]
   plan experiment=NAME       the cost of its fit beforehand: checkpoints, memory, time, disk
   compare-adjoints experiment=NAME   all sensitivity algorithms on it: accuracy, time, memory, and which one to use
   sensitivity experiment=NAME   which parameters matter: the effect of each, times and over 1.5, on what is observed
+  identify experiment=NAME   what its data can tell: which controls they determine, and which compensate each other, at the
+                             guess; identify RUN does so at a run's estimate
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate,
                              and with discretisation=true fits once more with half the step, and half the cell width
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
+  profile RUN [CONTROL ...]  the profiles of its numbers: intervals where the matrix is doubtful, and ends that data do not set
   resume RUN                 continue a run that was stopped; max_iterations=N extends a finished one
   render RUN                 figures, movie, fields.xdmf of a run or a folder of runs; format=svg movie=false
                              (in ParaView choose the XDMF Reader for it, not Xdmf3)

@@ -48,6 +48,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         figures=_figures(files), movie=_movie(files, largest_movie),
         data=_data(files), correlations=_correlations(summary), costs=_costs(files),
         versions=", ".join(f"{k} {v}" for k, v in (made.get("versions") or {}).items() if v),
+        identified=_identified(files),
         commands=_commands(files, made),
     )  # fmt: skip
     write_text(run / "report.html", page)
@@ -124,6 +125,16 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
         "header": list(columns), "rows": list(zip(*columns.values(), strict=True)), "errors": errors + drifts,
         "notes": [note for note, is_so in notes.items() if is_so],
     }  # fmt: skip
+
+
+def _identified(files: RunFiles) -> dict[str, Any]:
+    """What `pdefit identify` found: how many controls are identifiable, and a row for each of the others."""
+    found = files.content("identifiability.json")
+    controls = [c for c in found.get("controls") or [] if isinstance(c, dict)]
+    keys = ("control", "projection", "verdict", "moved_alone", "moved_compensated")
+    vague = [tuple(c.get(key) for key in keys) for c in controls if c.get("word") != "identifiable"]
+    known = len(controls) - len(vague)
+    return {"total": len(controls), "known": known, "at": found.get("at"), "rows": vague[:_MOST_ROWS]}
 
 
 def estimate_and_interval(row: ParameterRow) -> tuple[str, str]:

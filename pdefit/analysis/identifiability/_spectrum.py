@@ -1,0 +1,117 @@
+"""The part of a direction of search space that the data do not see, from a matrix or from its products."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import linalg
+
+from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+
+# a quadratic form is known when this many products together changed it by no more than a fraction of itself
+_PRODUCTS, _FRACTION = 5, 5e-3
+# a Krylov space is invariant where the next vector is below this part of the matrix
+_INVARIANT = 1e-12
+
+
+class Unseen(NamedTuple):
+    """The part of a unit vector u that the data do not see.
+
+    **Arguments:**
+
+    - `curve`: its squared length for each of some thresholds, (e,).
+    - `part`: the part itself at the threshold that decides, (p,).
+    """
+
+    curve: Float[np.ndarray, " e"]
+    part: Float[np.ndarray, " p"]
+
+
+class Spectrum(NamedTuple):
+    """The eigenvalues and eigenvectors of a matrix of few unknowns.
+
+    **Arguments:**
+
+    - `values`: the eigenvalues, the smallest first, (p,).
+    - `vectors`: their vectors, (p, p).
+    """
+
+    values: Float[np.ndarray, " p"]
+    vectors: Float[np.ndarray, "p p"]
+
+    def projections(self, eps: float) -> Float[np.ndarray, "p p"]:
+        """The projection V V^T on the eigenvectors V whose eigenvalues are at most eps."""
+        null = self.vectors[:, self.values <= eps]
+        return null @ null.T
+
+    def unseen(self, eps: float) -> Float[np.ndarray, "p p"]:
+        """For every unit vector u the part eps (A + eps)^-1 u that is hardly seen, one row each."""
+        return (self.vectors * (eps / (np.maximum(self.values, 0.0) + eps))) @ self.vectors.T
+
+    def curve(self, thresholds: Float[np.ndarray, " e"]) -> Float[np.ndarray, "p e"]:
+        """The squared length of the projection of every unit vector for some thresholds."""
+        return self.vectors**2 @ (self.values[:, None] <= thresholds)
+
+
+def without(matrix: Float[np.ndarray, "p p"], others: Bool[np.ndarray, " p"]) -> Float[np.ndarray, "k k"]:
+    """The Schur complement of a matrix, in which some unknowns are adjusted to all others.
+
+    **Arguments:**
+
+    - `matrix`: positive semidefinite.
+    - `others`: which unknowns are adjusted, (p,).
+    """
+    keep, gone = np.flatnonzero(~others), np.flatnonzero(others)
+    if not gone.size:
+        return matrix
+    coupling, own = matrix[np.ix_(gone, keep)], matrix[np.ix_(gone, gone)]
+    adjusted = determined_inverse(own, column_norms(own))[0] @ coupling
+    return matrix[np.ix_(keep, keep)] - coupling.T @ adjusted
+
+
+def unseen_by_products(
+    product: Callable[[np.ndarray], np.ndarray],
+    start: Float[np.ndarray, " p"],
+    eps: float,
+    thresholds: Float[np.ndarray, " e"],
+    most: int,
+) -> Unseen:
+    """The unseen part of a unit vector u, from products with the matrix A alone.
+
+    The part is eps (A + eps)^-1 u, and its "squared length" eps u^T (A + eps)^-1 u. An eigenvector of eigenvalue l counts
+    by eps / (l + eps) in place of 1 or 0, so the length is smooth and grows with eps. It is never less than half of the
+    projection on eigenvalues up to eps. Lanczos' tridiagonal matrix gives it for all thresholds at once, from below.
+
+    **Arguments:**
+
+    - `product`: A v, (p,) to (p,), of a positive semidefinite matrix.
+    - `start`: u, (p,).
+    - `eps`: the threshold that decides, and until whose length stands still.
+    - `thresholds`: others, (e,).
+    - `most`: the most products.
+
+    Source: G. H. Golub, G. Meurant, Matrices, Moments and Quadrature (Princeton, 2010), chapter 6.
+    """
+    basis, diagonal, beside, found = [start], list[float](), list[float](), list[float]()
+    while True:
+        image = product(basis[-1])
+        diagonal.append(float(basis[-1] @ image))
+        values, vectors = linalg.eigh_tridiagonal(diagonal, beside)
+        values = np.maximum(values, 0.0)
+        found.append(float(vectors[0] ** 2 @ (eps / (values + eps))))
+        settled = len(found) > _PRODUCTS and found[-1] - found[-1 - _PRODUCTS] <= _FRACTION * found[-1]
+        if settled or len(basis) >= min(most, start.size):
+            break
+        space = np.stack(basis)
+        # once more, against round-off
+        for _ in range(2):
+            image = image - space.T @ (space @ image)
+        size = float(np.linalg.norm(image))
+        if not size > _INVARIANT * values[-1]:
+            break
+        beside.append(size)
+        basis.append(image / size)
+    curve = vectors[0] ** 2 @ (thresholds / (values[:, None] + thresholds))
+    part = np.stack(basis).T @ (vectors @ (eps / (values + eps) * vectors[0]))
+    return Unseen(curve, part)

@@ -1,0 +1,157 @@
+"""The direction along which other unknowns compensate a change of one, and what is seen of it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit.analysis.identifiability.identify import Identifiability, of_data
+from pdefit.analysis.identifiability.verdict import ControlIdentifiability
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import normal_equations, sum_of_squares, weighted
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
+
+# steps of the way along which a control changes, and corrections at its end
+_STEPS, _CORRECTIONS = 10, 3
+
+
+class Compensation(NamedTuple):
+    """The effect of a change of one number, alone and with the others adjusted to it.
+
+    **Arguments:**
+
+    - `control`: its name.
+    - `change`, `adjusted`: the change of theta alone, and with the others adjusted, (p,).
+    - `alone`, `together`: rms change of what is observed, in units of the noise; infinite where the model blows up.
+    """
+
+    control: str
+    change: Float[np.ndarray, " p"]
+    adjusted: Float[np.ndarray, " p"]
+    alone: float
+    together: float
+
+
+def compensation(
+    objective: AbstractObjective,
+    theta: Float[Array, " p"],
+    found: Identifiability,
+    one: ControlIdentifiability,
+    *,
+    by: float = 0.1,
+    noise: float = 1.0,
+) -> Compensation:
+    """The effect of a change of one number, alone and with the others adjusted so that little is seen of it.
+
+    The others follow in small steps, each with new normal equations and from there with corrections by Gauss-Newton, so
+    that they go along a curve. They are held by `eps`: what is not seen does not move. Where only products are known,
+    they go straight.
+
+    **Arguments:**
+
+    - `objective`, `theta`: the objective and the point, (p,).
+    - `found`: what `identify` found there.
+    - `one`: which of its numbers changes.
+    - `by`: the change, as a part of the number's size; default 0.1.
+    - `noise`: the size of the noise in units of the stated sigma; default 1.
+    """
+    k = int(one.elements[0])
+    data, theta = of_data(with_tangents(objective), jnp.asarray(theta))
+    residuals = [weighted(*pair) for pair in data.parts(theta)]
+    adjusted = by * one.direction / one.direction[k]
+    if not found.by_products and one.word == "not identifiable" and one.partners:
+        adjusted = _followed(_recorded(data, theta, residuals), theta, found, k, by)
+    changes = found.scale * (np.arange(theta.size) == k) * by, found.scale * adjusted
+
+    def effect(change: np.ndarray) -> float:
+        pairs = zip(data.parts(theta + change), residuals, strict=True)
+        moved = ({n: x - then[n] for n, x in weighted(*part).items()} for part, then in pairs)
+        mean = sum(map(sum_of_squares, moved)) / data.observed_values
+        return float(np.sqrt(mean)) / noise if np.isfinite(mean) else np.inf
+
+    return Compensation(one.control, *changes, *map(effect, changes))
+
+
+def _recorded(objective: AbstractObjective, theta: Array, residuals: list[dict[str, np.ndarray]]) -> AbstractObjective:
+    """The objective whose data are what the model observes at theta."""
+    each = iter(residuals)
+
+    def recorded(part: Functional, own: Array) -> tuple[Functional, Array]:
+        return with_residuals_moved(part, {name: -r for name, r in next(each).items()}), own
+
+    return objective.each(recorded, theta)[0]
+
+
+def _followed(
+    objective: AbstractObjective, theta: Array, found: Identifiability, k: int, by: float
+) -> Float[np.ndarray, " p"]:
+    """The change of all unknowns in units of their sizes, with k changed and the others where J is low."""
+    size, relative = found.scale.size, objective.reweighted(found.sigma)
+    others, x, damping = np.arange(size) != k, np.zeros(size), found.eps
+    lowest, best, known = np.inf, x, None
+    for part in [*np.linspace(0, by, _STEPS, endpoint=False), *[by] * _CORRECTIONS]:
+        value, gradient, matrix = map(np.asarray, normal_equations(relative, theta + found.scale * x))
+        if part < by or value < lowest:
+            # a point before the end is good as it is: the way goes on from there
+            lowest, best = float(value) if part == by else np.inf, x
+            known = found.scale * gradient, matrix * np.outer(found.scale, found.scale)
+        else:
+            damping *= 100
+        if known is None or not np.all(np.isfinite(known[1])):
+            break
+        gradient, matrix = known
+        ahead = min(part + by / _STEPS, by) - part
+        held = matrix[np.ix_(others, others)] + damping * np.eye(size - 1)
+        step = np.full(size, ahead)
+        step[others] = -np.linalg.solve(held, gradient[others] + ahead * matrix[others, k])
+        x = best + step
+    return best
+
+
+class Trace(NamedTuple):
+    """The course of one observed value, with and without a change of a control.
+
+    **Arguments:**
+
+    - `name`: of the variable, with the number of its element.
+    - `ts`: the times, in the system's time unit, (T,).
+    - `values`: as it is, after the change alone, and after that with the others adjusted, (3, T); NaN where no value is
+      fitted.
+    """
+
+    name: str
+    ts: Float[np.ndarray, " T"]
+    values: Float[np.ndarray, "3 T"]
+
+
+def traces(
+    objective: AbstractObjective, theta: Float[Array, " p"], changes: Sequence[np.ndarray], most: int = 2
+) -> list[Trace]:
+    """The observed values of the first recording that a change of one control moves most, one of each variable.
+
+    **Arguments:**
+
+    - `objective`, `theta`: the objective and the point, (p,).
+    - `changes`: of theta, one control alone and with the others adjusted, (p,) each.
+    - `most`: the most variables.
+    """
+    points = [jnp.asarray(theta), *(jnp.asarray(theta) + change for change in changes)]
+    part, _ = objective.parts(points[0])[0]
+    each = [weighted(part, objective.parts(point)[0][1]) for point in points]
+    index, found = np.asarray(part.layout.index), []
+    for name, before in each[0].items():
+        fitted = np.asarray(part.fitted(name))
+        moved = np.nan_to_num(np.abs(each[1][name] - before)) * fitted
+        place = np.unravel_index(np.argmax(moved.max(axis=(0, 1))), moved.shape[2:])
+        data = part.observations
+        value, sigma = (
+            np.broadcast_to(x, data.values[name].shape)[index] for x in (data.values[name], data.sigma[name])
+        )
+        courses = [np.where(fitted, value + sigma * r[name], np.nan)[(..., *place)].ravel() for r in each]
+        label = ".".join([name, *map(str, place)])
+        found.append((float(moved.max()), Trace(label, np.asarray(data.ts)[index].ravel(), np.stack(courses))))
+    return [trace for _, trace in sorted(found, key=lambda pair: -pair[0])[:most]]

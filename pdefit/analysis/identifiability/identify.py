@@ -1,0 +1,274 @@
+"""What the data can tell of each unknown: the null space of the scaled Gauss-Newton matrix, and who compensates whom."""
+
+import dataclasses
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.analysis.identifiability._spectrum import Spectrum, unseen_by_products, without
+from pdefit.analysis.identifiability.verdict import ControlIdentifiability
+from pdefit.inverse.controls.paths import PARTS
+from pdefit.inverse.controls.transforms import Identity, Scale
+from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import PRODUCT, normal_equations
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+
+# thresholds of the published method: an eigenvalue that counts as zero, and a squared projection that counts as not zero
+EPS, DELTA = 1e-5, 0.05
+# thresholds for which the projections are known, too
+THRESHOLDS = 10.0 ** np.arange(-10.0, 0.5, 0.5)
+# half the width of a 95 % interval in standard deviations
+_HALF = 1.959964
+# beyond this many controls a matrix takes minutes
+_MANY = 2000
+# arrays of more elements are one row
+_ROWS = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Identifiability:
+    """What the data can tell of all controls.
+
+    **Arguments:**
+
+    - `controls`: of every number and group.
+    - `eigenvalues`: of the scaled Gauss-Newton matrix, the smallest first; None where it was known by products only.
+    - `scale`: the change of every element of theta that changes its control by as much as this is large, (p,).
+    - `sigma`: by variable the sigma with which J_r^T J_r is that matrix.
+    - `eps`: the eigenvalue up to which a direction counts as unseen.
+    """
+
+    controls: tuple[ControlIdentifiability, ...]
+    eigenvalues: np.ndarray | None
+    scale: np.ndarray
+    sigma: dict[str, Array]
+    eps: float
+
+    @property
+    def by_products(self) -> bool:
+        """Whether only products with the matrix were formed."""
+        return self.eigenvalues is None
+
+    def __str__(self) -> str:
+        """One line for each control: the squared projection, half the interval as a part of its size, and the verdict."""
+        across = max((len(c.control) for c in self.controls), default=0)
+        halves = ("" if c.known_to is None else f"±{100 * c.known_to:.2g} %" for c in self.controls)
+        known = [half.replace("±inf %", "nothing") for half in halves]
+        return "\n".join(
+            f"{c.control:<{across}}  {c.projection:.3f}  {half:<10}  {c.verdict}"
+            for c, half in zip(self.controls, known, strict=True)
+        )
+
+
+def identify(
+    objective: AbstractObjective,
+    theta: Float[Array, " p"],
+    *,
+    noise: float = 1.0,
+    eps: float = EPS,
+    delta: float = DELTA,
+    products: int = 60,
+    said: Callable[[int, int, str], None] = lambda done, of, what: None,
+) -> Identifiability:
+    """What the data, without any prior, can tell of each unknown at a point.
+
+        H_kl = 2 / N sum_i gamma_i^-2 (dy_i/dp_k p_k) (dy_i/dp_l p_l)
+
+    The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k that of the
+    unknown. Relative changes are so compared with relative changes. The published verdict is the squared projection of a
+    control's unit vector on the eigenvectors of H with eigenvalues up to `eps`: above `delta` it is not identifiable. It
+    knows neither the noise nor the number of data. So for numbers their interval at the noise decides (`word`).
+
+    Up to 200 tangents H is a matrix. Beyond, as where fields are unknown, only products with it are formed, some tens of
+    them for each number and field. The projection is then a smooth one (`unseen_by_products`), that of a field is
+    measured along one random direction, and the interval supposes all unknowns to be known beforehand to their own size.
+    Free node states are adjusted to the others, and have no row.
+
+    It holds near the point only: use it at an estimate, or at a guess for the plan of a measurement. A profile, or starts
+    from many guesses, tell of what is far away.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `theta`: the point, (p,).
+    - `noise`: the size of the noise in units of the stated sigma; default 1.
+    - `eps`, `delta`: the thresholds; default 1e-5 and 0.05.
+    - `products`: the most products for each number and field; default 60.
+    - `said`: called with the number of finished rows, the number of all, and the name of the next, where there are
+      products.
+
+    Source: S. Giampiccolo et al., npj Syst. Biol. Appl. 10:139 (2024).
+    """
+    if not objective.observed_values:
+        raise PdefitError("identify expects observations that are fitted, but there are none; give data, or times")
+    data, theta = of_data(with_tangents(objective), jnp.asarray(theta))
+    sigma = _ranges(data)
+    asked = _Question(
+        data=data,
+        relative=_with_gaps(data, theta, sigma).reweighted(sigma),
+        theta=theta,
+        scale=relative_sizes(data.controls, theta),
+        rows=_rows(data.controls),
+        noise=noise,
+        eps=eps,
+        delta=delta,
+    )
+    few = objective.tangents <= FEW and theta.size <= _MANY
+    values, found = asked.by_matrix() if few else (None, asked.by_products(products, said))
+    return Identifiability(tuple(found), values, asked.scale, sigma, eps)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Question:
+    """An objective without priors, as stated and in units of the sizes of what is observed, and the rows of the answer."""
+
+    data: AbstractObjective
+    relative: AbstractObjective
+    theta: Float[Array, " p"]
+    scale: Float[np.ndarray, " p"]
+    rows: dict[str, np.ndarray]
+    noise: float
+    eps: float
+    delta: float
+
+    def by_matrix(self) -> tuple[np.ndarray, list[ControlIdentifiability]]:
+        """The eigenvalues, and the answer for every row."""
+        both = (np.asarray(normal_equations(f, self.theta)[2]) for f in (self.data, self.relative))
+        stated, matrix = (m * np.outer(self.scale, self.scale) for m in both)
+        if not (np.all(np.isfinite(stated)) and np.all(np.isfinite(matrix))):
+            raise PdefitError("The model is not finite at this point; see pdefit doctor, or choose another guess")
+        items = self.data.controls.items
+        # node states are the last elements of theta
+        nodes = np.repeat([c.is_node for c in items], [c.size for c in items])
+        spectrum = Spectrum(*np.linalg.eigh(without(matrix, nodes)))
+        squares, curve = spectrum.projections(self.eps) ** 2, spectrum.curve(THRESHOLDS)
+        directions, known = spectrum.unseen(self.eps), self.noise * _HALF * _errors(stated)
+        found = []
+        for name, i in self.rows.items():
+            components = {other: float(np.sum(squares[np.ix_(i, j)])) / i.size for other, j in self.rows.items()}
+            direction = np.zeros(self.scale.size)
+            direction[~nodes] = np.mean(directions[i], axis=0)
+            half = float(known[i[0]]) if i.size == 1 else None
+            row = ControlIdentifiability(
+                name,
+                i,
+                sum(components.values()),
+                np.mean(curve[i], axis=0),
+                components,
+                direction,
+                half,
+                1.0,
+                self.delta,
+            )
+            found.append(row)
+        return spectrum.values, found
+
+    def by_products(self, most: int, said: Callable[[int, int, str], None]) -> list[ControlIdentifiability]:
+        """The answer for every row."""
+        # a prior of the others' sizes makes an interval shorter: what is left of its own prior decides
+        limit, found = _HALF * np.sqrt(self.delta), []
+        for done, (name, i) in enumerate(self.rows.items()):
+            said(done, len(self.rows), name)
+            start = np.zeros(self.scale.size)
+            start[i] = np.random.default_rng(0).choice([-1.0, 1.0], i.size) / np.sqrt(i.size)
+            unseen = unseen_by_products(self._product(self.relative), start, self.eps, THRESHOLDS, most)
+            projection, parts = float(start @ unseen.part), unseen.part**2 / np.sum(unseen.part**2)
+            half = None
+            if i.size == 1:
+                # with a prior of size 1 of all unknowns
+                prior = self.noise**2
+                left = unseen_by_products(self._product(self.data), start, prior, np.ones(1), most).part @ start
+                half = _HALF * float(np.sqrt(left))
+            components = {other: projection * float(np.sum(parts[j])) for other, j in self.rows.items()}
+            row = ControlIdentifiability(
+                name, i, projection, unseen.curve, components, unseen.part, half, limit, self.delta
+            )
+            found.append(row)
+        said(len(self.rows), len(self.rows), "")
+        return found
+
+    def _product(self, objective: AbstractObjective) -> Callable[[np.ndarray], np.ndarray]:
+        return lambda v: self.scale * np.asarray(PRODUCT(objective, self.theta, jnp.asarray(self.scale * v)))
+
+
+def _errors(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, " p"]:
+    """The standard errors of a Gauss-Newton matrix, infinite for what no data determine."""
+    norms = column_norms(matrix)
+    inverse, null = determined_inverse(matrix, norms)
+    return np.where(np.any(np.abs(null) > 0.1, axis=1), np.inf, np.sqrt(np.maximum(np.diag(inverse), 0.0)))
+
+
+def of_data(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[AbstractObjective, Array]:
+    """The objective without priors and regularizers, and the point that theta is there."""
+
+    def change(part: Functional, own: Array) -> tuple[Functional, Array]:
+        items = (dataclasses.replace(c, prior=None, roughness=None, open=False) for c in part.controls.items)
+        return eqx.tree_at(lambda f: (f.controls, f.regularizers), part, (Controls(tuple(items)), ())), own
+
+    return objective.each(change, theta)
+
+
+def _ranges(objective: AbstractObjective) -> dict[str, Array]:
+    """The sigma with which J_r^T J_r is H before the scaling of unknowns, by variable."""
+    data, found = objective.observations, {}
+    for name, sigma in data.sigma.items():
+        size = float(np.max(np.abs(np.where(data.mask[name], data.values[name], 0.0)), initial=0.0)) or 1.0
+        found[name] = jnp.full_like(sigma, size * np.sqrt(objective.observed_values / 2))
+    return found
+
+
+def _with_gaps(objective: AbstractObjective, theta: Array, sigma: dict[str, Array]) -> AbstractObjective:
+    """The objective with gaps of free node states as stiff beside data of another sigma as they were before."""
+    if not objective.controls.nodes:
+        return objective
+    stated = objective.observations.sigma
+    factor = min(float(jnp.min(sigma[name] / stated[name])) for name in sigma)
+
+    def change(part: Functional, own: Array) -> tuple[Functional, Array]:
+        gaps = {name: factor * x for name, x in part.continuity_sigma.items()}
+        return eqx.tree_at(lambda f: f.continuity_sigma, part, gaps), own
+
+    return objective.each(change, theta)[0]
+
+
+def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.ndarray, " p"]:
+    """The change of every element of theta that changes its control by as much as this is large.
+
+    Where the transform is linear, arrays have one size, their root mean square, and what is zero has size 1. Elsewhere
+    each element has its own, since such transforms are for numbers that are known up to a factor.
+    """
+    sizes, parts = np.asarray(controls.sizes(theta)), []
+    firsts = np.cumsum([0, *(c.size for c in controls.items)])
+    for control, part, first in zip(controls.items, controls.split(theta), firsts, strict=False):
+        common = sizes[first : first + control.size]
+        if isinstance(control.transform, Identity | Scale) or control.is_field or control.smoothing is not None:
+            parts.append(common)
+            continue
+        value, slope = map(np.asarray, jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),)))
+        usable = (np.ravel(value) != 0) & (np.ravel(slope) != 0)
+        own = np.abs(np.ravel(value)) / np.where(usable, np.abs(np.ravel(slope)), 1.0)
+        parts.append(np.where(usable, own, common))
+    return np.concatenate(parts)
+
+
+def _rows(controls: Controls) -> dict[str, np.ndarray]:
+    """The elements of theta of every number and group, by name. All arrays of a module are one group."""
+    rows, first = dict[str, list[int]](), 0
+    for control in controls.items:
+        root, inside, _ = control.path.partition(".")
+        grouped = root if inside and root not in PARTS else control.path
+        alone = grouped == control.path and control.size <= _ROWS and not control.is_field
+        for i, label in zip(range(first, first + control.size), control.labels, strict=False):
+            name = f"{control.path}.{label}" if alone and label else grouped
+            if not control.is_node:
+                rows.setdefault(name, []).append(i)
+        first += control.size
+    return {name: np.asarray(elements) for name, elements in rows.items()}

@@ -1,0 +1,117 @@
+"""What the data can tell of each control: who compensates whom, the spectrum, thresholds, and what a change leaves to see."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from pdefit._util.errors import with_space
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, TRUE, figure, readable_times
+
+# rows that are drawn, and controls with a colour of their own
+_ROWS, _COLOURS = 24, 8
+# eigenvalues below this part of the largest are round-off, and are drawn there
+_ROUND_OFF = 1e-16
+
+
+def draw_identifiability(path: Path, content: Path) -> None:
+    """Draw the squared components of each control's projection on the null space, stacked, and what follows from them.
+
+    Beside them are the eigenvalues, below the projections over the threshold, and the course of the data when the control
+    whose compensation hides most is changed alone (orange), and with the others adjusted (blue).
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `content`: path of identifiability.json.
+    """
+    found: dict[str, Any] = json.loads(content.read_text(encoding="utf-8"))
+    rows = sorted(found["controls"], key=lambda r: -r["projection"])[:_ROWS]
+    colours = _colours(rows)
+    courses = (found["compensated"] or {}).get("traces", [])
+    high = 1.5 + 0.24 * max(len(rows), 5)
+    with figure(path, 7.0, high + 2.4 + 0.2 * (-(-len(colours) // 5)) + (2.3 if courses else 0.0)) as fig:
+        parts: Any = fig.subfigures(3 if courses else 2, 1, height_ratios=[high, 2.3, *([2.3] if courses else [])])
+        # without a spectrum the bars take its place
+        wide = [1.0] if found["eigenvalues"] is None else [1.9, 1.0]
+        panels = np.ravel(parts[0].subplots(1, len(wide), width_ratios=wide, squeeze=False))
+        _bars(panels[0], rows, colours, found["delta"])
+        if found["eigenvalues"] is not None:
+            _spectrum(panels[1], np.asarray(found["eigenvalues"]), found["eps"])
+        _curves(parts[1].subplots(), rows, colours, found)
+        if courses:
+            _courses(parts[2], found["compensated"], found["time_unit"])
+        named = [*panels[0].get_legend_handles_labels()]
+        fig.legend(*named, loc="outside lower center", ncols=5, title="parts of the unseen direction, and curves")
+
+
+def _colours(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """A colour for each of the controls with the largest parts; all others are grey."""
+    total: dict[str, float] = {}
+    for row in rows:
+        for name, part in row["components"].items():
+            total[name] = total.get(name, 0.0) + part
+    order = sorted(total, key=lambda name: -total[name])
+    palette = [c for c in COLORS if c != COLORS[6]]
+    return dict(zip(order[:_COLOURS], palette, strict=False))
+
+
+def _bars(axes: Any, rows: list[dict[str, Any]], colours: dict[str, str], delta: float) -> None:
+    y, left = np.arange(len(rows))[::-1], np.zeros(len(rows))
+    for name, colour in colours.items():
+        parts = np.asarray([r["components"].get(name, 0.0) for r in rows])
+        axes.barh(y, parts, left=left, height=0.66, color=colour, label=name, edgecolor="white", lw=0.4)
+        left = left + parts
+    rest = np.asarray([r["projection"] for r in rows]) - left
+    if np.any(rest > 1e-3):
+        axes.barh(y, rest, left=left, height=0.66, color=COLORS[6], label="all others")
+    axes.axvline(delta, color=TRUE, lw=0.9, ls="--")
+    axes.text(delta, len(rows) - 0.35, f" {delta:g}", fontsize=7, va="bottom", ha="left")
+    axes.set_yticks(y, [r["control"] + (f" ({r['unknowns']})" if r["unknowns"] > 1 else "") for r in rows])
+    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
+        label.set_color(TRUE if row["word"] == "identifiable" else BAD)
+    axes.set(xlim=(0, 1.02), ylim=(-0.6, len(rows) - 0.1), xlabel="squared projection on what no data see")
+    axes.set_title("Which controls compensate each other", pad=12)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0, labelsize=8)
+
+
+def _spectrum(axes: Any, values: np.ndarray, eps: float) -> None:
+    floor = max(_ROUND_OFF * values.max(), min(values.min(), eps) / 10)
+    shown = np.maximum(values, floor)[::-1]
+    number = np.arange(1, values.size + 1)
+    for use, face in ((shown > eps, TRUE), (shown <= eps, "white")):
+        axes.plot(number[use], shown[use], "o", ms=3.5, mfc=face, mec=TRUE, mew=0.8)
+    axes.axhline(eps, color=TRUE, lw=0.9, ls="--")
+    # on the left, where eigenvalues are large
+    axes.text(0.02, eps, f"{eps:g}", transform=axes.get_yaxis_transform(), fontsize=7, va="bottom", ha="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set(yscale="log", xlabel="number", ylim=(floor / 3, 5 * shown.max()), xlim=(0, values.size + 1))
+    axes.set_title("Eigenvalues", pad=12)
+
+
+def _curves(axes: Any, rows: list[dict[str, Any]], colours: dict[str, str], found: dict[str, Any]) -> None:
+    eps = np.asarray(found["thresholds"])
+    look = {"drawstyle": "default" if found["by_products"] else "steps-post"}
+    for row in rows[::-1]:
+        axes.plot(eps, row["curve"], color=colours.get(row["control"], COLORS[6]), lw=1.2, **look)
+    axes.axvline(found["eps"], color=TRUE, lw=0.9, ls="--")
+    axes.axhline(found["delta"], color=TRUE, lw=0.9, ls="--")
+    axes.set(xscale="log", xlim=(eps[0], eps[-1]), ylim=(-0.02, 1.04), ylabel="squared projection")
+    axes.set(xlabel="eigenvalue up to which a direction counts as unseen", title="The verdict over its thresholds")
+
+
+def _courses(part: Any, compensated: dict[str, Any], unit: str) -> None:
+    courses, name, change = compensated["traces"], compensated["control"], f"{100 * compensated['change']:g} %"
+    panels = np.ravel(part.subplots(1, len(courses), squeeze=False))
+    for axes, course in zip(panels, courses, strict=True):
+        ts, shown = readable_times(np.asarray(course["times"]), unit)
+        now, alone, together = (np.asarray([np.nan if x is None else x for x in row]) for row in course["values"])
+        axes.plot(ts, now, color="#BBBBBB", lw=4.0, label="as it is")
+        axes.plot(ts, alone, color=BAD, ls="--", label=f"{name} {change} larger")
+        axes.plot(ts, together, color=GOOD, lw=1.2, label="the others adjusted, too")
+        axes.set(xlabel=f"time{f' ({with_space(shown).strip()})' if shown != '1' else ''}", ylabel=course["name"])
+    part.suptitle(f"A change of {name} that the others compensate", x=0.01, ha="left", fontsize=10)
+    part.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
