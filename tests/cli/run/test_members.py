@@ -78,7 +78,7 @@ def test_a_member_is_the_experiment_of_its_recording(compose, table):
         (("members=null", "starts=sobol", "starts.count=0"), "1 or more"),
         (("members=null", "starts=sobol", "starts.when=sometimes"), "always or needed"),
         (("members=null", "starts=sobol", "starts.within=anything"), "bounds, prior or spread"),
-        (("uncertainty=bootstrap", "uncertainty.kind=other"), "parametric or blocks"),
+        (("uncertainty=bootstrap", "uncertainty.kind=other"), "parametric, blocks or recordings"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(compose, table, words, reason):
