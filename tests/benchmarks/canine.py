@@ -3,7 +3,7 @@
     ./run python tests/benchmarks/canine.py FOLDER short          # 250 samples: the shipped stages, then bad traces anew
     ./run python tests/benchmarks/canine.py FOLDER long           # from `short`: 400 to 1000 samples, a forecast, all 1200
     ./run python tests/benchmarks/canine.py FOLDER steps          # the misfits of both with steps halved and halved again
-    ./run python tests/benchmarks/canine.py FOLDER bootstrap 50   # of `short`: so many repetitions, recordings drawn anew
+    ./run python tests/benchmarks/canine.py FOLDER bootstrap 50 8  # of `short`: 50 repetitions of 8 evaluations each
     ./run python tests/benchmarks/canine.py FOLDER heldout        # every fifth trace by its own five numbers alone
 
 A misfit is the mean of (u - data)^2 over traces and samples, the first sample included, as the published fits state it:
@@ -70,9 +70,9 @@ def squares(joint: pdefit.Recordings, theta: Array) -> np.ndarray:
     return (SIGMA * np.asarray(residuals(joint, jnp.asarray(theta))).reshape(len(joint.columns), -1)) ** 2
 
 
-def started(joint: pdefit.Recordings, theta: Array) -> pdefit.Recordings:
-    """The joint objective whose guess is theta."""
-    return eqx.tree_at(lambda r: r.members.problem, joint, joint.at(jnp.asarray(theta)))
+def refined(joint: pdefit.Recordings, theta: Array, *stages: pdefit.Stage) -> Array:
+    """The end of a joint fit that begins at theta."""
+    return pdefit.fit(eqx.tree_at(lambda r: r.members.problem, joint, joint.at(jnp.asarray(theta))), stages).theta
 
 
 def summed(folder: Path, what: str, each: np.ndarray) -> None:
@@ -100,32 +100,29 @@ def own_starts(folder: Path, joint: pdefit.Recordings, theta: Array, traces: Arr
     return theta
 
 
-def bad(each: np.ndarray) -> np.ndarray:
+def bad(joint: pdefit.Recordings, theta: Array) -> np.ndarray:
+    each = squares(joint, theta).mean(axis=1)
     return np.flatnonzero(each > BAD * np.median(each))
 
 
 def short(folder: Path) -> None:
     exp = loaded(250)
-    theta = exp.fit().theta
-    summed(folder, "250 samples, shipped stages", squares(exp.functional, theta).mean(axis=1))
-    traces = bad(squares(exp.functional, theta).mean(axis=1))
-    theta = own_starts(folder, exp.functional, theta, traces, (60, 125))
-    theta = pdefit.fit(started(exp.functional, theta), [stage(200), stage(200, None, 1.0)]).theta
-    summed(folder, "250 samples, after own starts", squares(exp.functional, theta).mean(axis=1))
-    values = list(exp.functional.controls.values(theta).items())[:13]
-    told(folder, ", ".join(f"{name} {float(x):.4g}" for name, x in values))
+    joint, theta = exp.functional, exp.fit().theta
+    summed(folder, "250 samples, shipped stages", squares(joint, theta).mean(axis=1))
+    theta = own_starts(folder, joint, theta, bad(joint, theta), (60, 125))
+    theta = refined(joint, theta, stage(200), stage(200, None, 1.0))
+    summed(folder, "250 samples, after own starts", squares(joint, theta).mean(axis=1))
+    shared = list(joint.controls.values(theta).items())[:13]
+    told(folder, ", ".join(f"{name} {float(x):.4g}" for name, x in shared))
     np.save(folder / "short.npy", theta)
 
 
 def long(folder: Path) -> None:
-    theta = np.load(folder / "short.npy")
-    whole = loaded(1200).functional
+    theta, whole = np.load(folder / "short.npy"), loaded(1200).functional
     for samples in (400, 600, 850, 1000, 1200):
         joint = whole if samples == 1200 else loaded(samples).functional
-        theta = pdefit.fit(started(joint, theta), [stage(60)]).theta
-        traces = bad(squares(joint, theta).mean(axis=1))
-        theta = own_starts(folder, joint, theta, traces, (250,))
-        theta = pdefit.fit(started(joint, theta), [stage(40)]).theta
+        theta = refined(joint, theta, stage(60))
+        theta = refined(joint, own_starts(folder, joint, theta, bad(joint, theta), (250,)), stage(40))
         summed(folder, f"{samples} samples", squares(joint, theta).mean(axis=1))
         if samples == 1000:
             summed(folder, "forecast of the last 200", squares(whole, theta)[:, 1000:].mean(axis=1))
@@ -139,9 +136,9 @@ def steps(folder: Path) -> None:
             summed(folder, f"{name}, steps of {dt} ms", squares(joint, np.load(folder / f"{name}.npy")).mean(axis=1))
 
 
-def bootstrap(folder: Path, count: int) -> None:
+def bootstrap(folder: Path, count: int, most: int) -> None:
     joint, theta = loaded(250).functional, np.load(folder / "short.npy")
-    made = pdefit.bootstrap(joint, jnp.asarray(theta), pdefit.Bootstrap(count, "recordings"))
+    made = pdefit.bootstrap(joint, jnp.asarray(theta), pdefit.Bootstrap(count, "recordings", steps=most))
     told(folder, f"{len(made.theta)} repetitions ended in a minimum, {made.failed} did not")
     for name, low, high, x in zip(made.names, made.low, made.high, made.values.T, strict=True):
         told(folder, f"{name}: {low:.4g} to {high:.4g}, repetitions {np.quantile(x, [0.025, 0.5, 0.975]).round(4)}")

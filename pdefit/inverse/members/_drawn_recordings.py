@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.fit.compiled_loop import MOST, first_carry
+from pdefit.inverse.fit.compiled_loop import first_carry
 from pdefit.inverse.fit.traced import Traced
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -19,27 +19,28 @@ def refits(
     theta: Float[Array, " p"],
     draws: Int[np.ndarray, "n E"],
     optimizer: AbstractOptimizer,
+    most: int,
     callback: Callable[[int, int], None],
-) -> tuple[Float[np.ndarray, "n p"], np.ndarray]:
-    """The estimates from drawn recordings, each fitted from one point, and which of them are minima.
+) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, " n"], np.ndarray]:
+    """The estimates from drawn recordings, each fitted from one point, J of each, and which of them are minima.
 
     **Arguments:**
 
     - `functional`, `theta`: the fit and its estimate, (p,).
     - `draws`: how often each recording is drawn in each repetition, (n, E).
-    - `optimizer`: the method.
+    - `optimizer`, `most`: the method, and the most evaluations of a repetition.
     - `callback`: given the repetitions done and all evaluations so far.
     """
     _check(functional)
     # all begin with one state of the optimizer, and take the programs of the fit
-    begun, driver, found, good, evaluations = first_carry(functional, optimizer, theta), Traced(), [], [], 0
+    begun, driver, ends, evaluations = first_carry(functional, optimizer, theta), Traced(), [], 0
     for k, times in enumerate(draws):
-        taken, carry, _ = driver.advance(drawn(functional, times), optimizer, begun, MOST)
-        found.append(np.asarray(carry.best_theta))
-        good.append(bool(optimizer.converged(carry.state)) and bool(np.isfinite(carry.best_value)))
+        taken, carry, _ = driver.advance(drawn(functional, times), optimizer, begun, most)
+        ends.append((np.asarray(carry.best_theta), float(carry.best_value), bool(optimizer.converged(carry.state))))
         evaluations += taken
         callback(k + 1, evaluations)
-    return np.stack(found), np.array(good)
+    points, losses, converged = zip(*ends, strict=True)
+    return np.stack(points), np.array(losses), np.array(converged)
 
 
 def drawn(functional: Recordings, times: Int[np.ndarray, " E"]) -> Recordings:

@@ -41,20 +41,25 @@ class Bootstrap:
       `recordings` draws whole recordings with replacement, and tells of the numbers that all share. It holds where a
       model errs in each recording in another way, and wants twenty recordings or more.
     - `block`: the number of frames in a block; by default the cube root of their number, but at least 1.
+    - `steps`: evaluations of a repetition, which then counts wherever these end. For fits whose evaluations are dear, at
+      a minimum. By default only repetitions that end in a minimum count.
 
     Sources: B. Efron, Ann. Statist. 7:1 (1979), doi:10.1214/aos/1176344552; for blocks H. Kuensch, Ann. Statist. 17:1217
-    (1989), doi:10.1214/aos/1176347265.
+    (1989), doi:10.1214/aos/1176347265; for few steps D. Andrews, Econometrica 70:119 (2002), doi:10.1111/1468-0262.00270.
     """
 
     count: int = 200
     kind: Literal["parametric", "blocks", "recordings"] = "parametric"
     block: int | None = None
+    steps: int | None = None
 
     def __post_init__(self):
         if self.count < 2:
             raise PdefitError(f"bootstrap.count expects 2 or more, but got {self.count}")
         if self.block is not None and self.block < 1:
             raise PdefitError(f"bootstrap.block expects a number of frames, 1 or more, but got {self.block}")
+        if self.steps is not None and self.steps < 2:
+            raise PdefitError(f"bootstrap.steps expects 2 evaluations or more, or null, but got {self.steps}")
 
     def data(self, functional: Functional, theta: Float[Array, " p"], seed: int) -> dict[str, Float[Array, "E T ..."]]:
         """Values of every variable for all repetitions.
@@ -98,11 +103,11 @@ class Bootstrapped:
 
     **Arguments:**
 
-    - `theta`: the estimates of all repetitions that ended in a minimum, (n, p); of recordings those of the p numbers that
+    - `theta`: the estimates of all repetitions that count, (n, p); of recordings those of the p numbers that
       all share.
     - `values`: the same as physical values, (n, p).
     - `low`, `high`: the ends of the intervals, (p,), in physical units.
-    - `failed`: how many repetitions ended in no minimum.
+    - `failed`: how many repetitions do not count.
     - `names`: of the elements.
     """
 
@@ -142,7 +147,7 @@ def bootstrap(
     **Errors:** PdefitError where steps are adaptive, or where the record is cut into segments.
     """
     chosen, estimate = repetitions or Bootstrap(), np.asarray(theta)
-    optimizer, controls = LevenbergMarquardt(), functional.controls
+    optimizer, most, controls = LevenbergMarquardt(), chosen.steps or _MOST, functional.controls
     told = np.ones(estimate.size, bool)
     if (chosen.kind == "recordings") != isinstance(functional, Recordings):
         raise PdefitError("A bootstrap of kind recordings, and no other, is that of a fit of many recordings")
@@ -154,14 +159,14 @@ def bootstrap(
             if callback is not None:
                 callback(MemberProgress(0, 1, repetitions, chosen.count, evaluations, lambda: RunState({}, {})))
 
-        ends, minima = refits(functional, theta, draws, optimizer, done)
+        ends, losses, counted = refits(functional, theta, draws, optimizer, most, done)
     else:
         start = jnp.tile(jnp.asarray(theta), (chosen.count, 1))
         members = Members.from_points(functional, start).with_data(chosen.data(functional, theta, seed))
         given = {"at_once": at_once, "devices": devices, "callback": callback, "resume": resume}
-        found = fit_members(members, [Stage(optimizer, _MOST)], **given)
-        ends, minima = found.theta, found.converged & np.isfinite(found.loss)
-    good = ends[minima]
+        found = fit_members(members, [Stage(optimizer, most)], **given)
+        ends, losses, counted = found.theta, found.loss, found.converged
+    good = ends[np.isfinite(losses) & (counted | (chosen.steps is not None))]
     if len(good) < 2:
         raise PdefitError("No repetition of the bootstrap ended in a minimum; the estimate may be none either")
     upper, lower = (np.quantile(good - estimate, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))

@@ -52,6 +52,9 @@ def test_the_spread_over_drawn_recordings_is_that_of_their_scores():
     # 100 repetitions tell a standard deviation to 7 %
     assert found.theta.std(ddof=1) / error == pytest.approx(1.0, abs=0.2)
     assert found.low[0] < np.exp(fit.theta[0]) < found.high[0]
+    # from a minimum a few steps tell the same
+    few = pdefit.bootstrap(fit.functional, fit.theta, pdefit.Bootstrap(20, "recordings", steps=4), seed=1)
+    assert few.failed == 0 and few.theta.std() == pytest.approx(float(found.theta[:20].std()), rel=0.02)
 
 
 def test_a_bootstrap_of_recordings_wants_recordings_that_share_something():
