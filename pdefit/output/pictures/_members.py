@@ -74,11 +74,12 @@ def draw_members(path: Path, file: Path) -> None:
     found = read_members(file)
     variables = [str(n).removesuffix("_predicted") for n in found.data_vars if str(n).endswith("_predicted")][:3]
     shown = [int(e) for e in _worst_and_typical({str(e): float(x) for e, x in enumerate(found.chi2_per_value.values)})]
-    each = [str(found.member.values[e]) for e in shown], [float(found.chi2_per_value.values[e]) for e in shown]
-    kinds = "observed", "predicted"
-    lines = [{n: tuple(_series(found[f"{n}_{kind}"], e) for kind in kinds) for n in variables} for e in shown]
-    unit = str(found.time.attrs.get("unit", ""))
-    _draw_records(path, [Record(*x, found.time.values, unit, one) for *x, one in zip(*each, lines, strict=True)])
+    unit, records = str(found.time.attrs.get("unit", "")), []
+    for e in shown:
+        lines = {n: tuple(_series(found[f"{n}_{k}"], e) for k in ("observed", "predicted")) for n in variables}
+        chi2 = float(found.chi2_per_value.values[e])
+        records.append(Record(str(found.member.values[e]), chi2, found.time.values, unit, lines))
+    _draw_records(path, records)
 
 
 def draw_recordings(path: Path, films: Mapping[str, Path], chi2: Mapping[str, float]) -> None:
