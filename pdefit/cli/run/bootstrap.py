@@ -11,6 +11,7 @@ from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.members.bootstrap import bootstrap
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.output.store.tables import write_rows
 
@@ -19,8 +20,12 @@ def check_bootstrap(job: Job, functional: Any) -> None:
     """Refuse a bootstrap that cannot be made, before the fit."""
     if job.settings.uncertainty is None:
         return
-    if not isinstance(functional, Functional) or functional.steps is not None:
-        raise PdefitError("uncertainty=bootstrap expects one recording and constant steps; set dt, or uncertainty=null")
+    many = job.settings.uncertainty.kind == "recordings"
+    if not isinstance(functional, Recordings if many else Functional) or functional.steps is not None:
+        raise PdefitError(
+            "uncertainty=bootstrap expects constant steps, and many recordings for the kind recordings, else one; set dt, "
+            "uncertainty.kind, or uncertainty=null"
+        )
 
 
 def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[str, Any] | None:
@@ -32,7 +37,7 @@ def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[st
     - `job`: its run.
     """
     settings, functional = job.settings, found.functional
-    if settings.uncertainty is None or not isinstance(functional, Functional):
+    if settings.uncertainty is None or not isinstance(functional, Functional | Recordings):
         return None
     with MembersProgress(job.console) as bar:
         try:
@@ -47,13 +52,17 @@ def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[st
         except PdefitError as error:
             warn(job.console, str(error), "no bootstrap:")
             return None
-    known = functional.controls.tabulated.size
+    # the first numbers of a table, of recordings those that all share
+    place = {name: k for k, name in enumerate(functional.controls.tabulated.names())}
+    chosen = [i for i, name in enumerate(made.names) if name in place]
+    at = [place[made.names[i]] for i in chosen]
     spread, rows = made.values.std(axis=0, ddof=1), []
-    for i, name in enumerate(made.names[:known]):
+    for i, k in zip(chosen, at, strict=True):
+        name = made.names[i]
         row = {"control": name, "repetitions": len(made.theta), "standard_deviation": float(spread[i])}
         row |= {"ci95_low": float(made.low[i]), "ci95_high": float(made.high[i])}
         if matrix is not None:
-            row |= {"matrix_ci95_low": float(matrix.low[i]), "matrix_ci95_high": float(matrix.high[i])}
+            row |= {"matrix_ci95_low": float(matrix.low[k]), "matrix_ci95_high": float(matrix.high[k])}
         rows.append(row)
     write_rows(job.directory / "bootstrap.csv", rows)
     ends = ", ".join(f"{r['control']} {r['ci95_low']:.4g} to {r['ci95_high']:.4g}" for r in rows[:12])
@@ -62,7 +71,7 @@ def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[st
     ratio = None
     if matrix is not None:
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = ((made.high - made.low)[:known] / (matrix.high - matrix.low)[:known]).tolist()
+            ratio = ((made.high - made.low)[chosen] / (matrix.high - matrix.low)[at]).tolist()
     return {
         "kind": settings.uncertainty.kind,
         "repetitions": len(made.theta),

@@ -12,13 +12,15 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.members._drawn_recordings import refits
 from pdefit.inverse.members.fit_members import AT_ONCE, MemberProgress, fit_members
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.shooting.formulation import Single
-from pdefit.inverse.uncertainty.control_values import moved
+from pdefit.inverse.uncertainty.control_values import are_numbers, moved
 
 # evaluations of a repetition, which begins at the estimate
 _MOST = 50
@@ -36,21 +38,28 @@ class Bootstrap:
     - `count`: the number of repetitions; default 200.
     - `kind`: `parametric` (the default) adds new noise of the stated sigma to the fit. `blocks` adds its own residuals in
       blocks of successive frames, drawn at random. This keeps their size, and their correlation within a block.
+      `recordings` draws whole recordings with replacement, and tells of the numbers that all share. It holds where a
+      model errs in each recording in another way, and wants twenty recordings or more.
     - `block`: the number of frames in a block; by default the cube root of their number, but at least 1.
+    - `steps`: evaluations of a repetition, which then counts wherever these end. For fits whose evaluations are dear, at
+      a minimum. By default only repetitions that end in a minimum count.
 
     Sources: B. Efron, Ann. Statist. 7:1 (1979), doi:10.1214/aos/1176344552; for blocks H. Kuensch, Ann. Statist. 17:1217
-    (1989), doi:10.1214/aos/1176347265.
+    (1989), doi:10.1214/aos/1176347265; for few steps D. Andrews, Econometrica 70:119 (2002), doi:10.1111/1468-0262.00270.
     """
 
     count: int = 200
-    kind: Literal["parametric", "blocks"] = "parametric"
+    kind: Literal["parametric", "blocks", "recordings"] = "parametric"
     block: int | None = None
+    steps: int | None = None
 
     def __post_init__(self):
         if self.count < 2:
             raise PdefitError(f"bootstrap.count expects 2 or more, but got {self.count}")
         if self.block is not None and self.block < 1:
             raise PdefitError(f"bootstrap.block expects a number of frames, 1 or more, but got {self.block}")
+        if self.steps is not None and self.steps < 2:
+            raise PdefitError(f"bootstrap.steps expects 2 evaluations or more, or null, but got {self.steps}")
 
     def data(self, functional: Functional, theta: Float[Array, " p"], seed: int) -> dict[str, Float[Array, "E T ..."]]:
         """Values of every variable for all repetitions.
@@ -94,10 +103,11 @@ class Bootstrapped:
 
     **Arguments:**
 
-    - `theta`: the estimates of all repetitions that ended in a minimum, (n, p).
+    - `theta`: the estimates of all repetitions that count, (n, p); of recordings those of the p numbers that
+      all share.
     - `values`: the same as physical values, (n, p).
     - `low`, `high`: the ends of the intervals, (p,), in physical units.
-    - `failed`: how many repetitions ended in no minimum.
+    - `failed`: how many repetitions do not count.
     - `names`: of the elements.
     """
 
@@ -110,7 +120,7 @@ class Bootstrapped:
 
 
 def bootstrap(
-    functional: Functional,
+    functional: Functional | Recordings,
     theta: Float[Array, " p"],
     repetitions: Bootstrap | None = None,
     *,
@@ -128,7 +138,7 @@ def bootstrap(
 
     **Arguments:**
 
-    - `functional`, `theta`: the fit and its estimate, (p,).
+    - `functional`, `theta`: the fit and its estimate, (p,). Those of kind `recordings` expect `Recordings`.
     - `repetitions`: how many and of which kind; default `Bootstrap()`.
     - `level`: the probability that an interval shall have; default 0.95.
     - `seed`: of the noise.
@@ -136,18 +146,37 @@ def bootstrap(
 
     **Errors:** PdefitError where steps are adaptive, or where the record is cut into segments.
     """
-    chosen = repetitions or Bootstrap()
-    start = jnp.tile(jnp.asarray(theta), (chosen.count, 1))
-    members = Members.from_points(functional, start).with_data(chosen.data(functional, theta, seed))
-    stage = Stage(LevenbergMarquardt(), _MOST)
-    given = {"at_once": at_once, "devices": devices, "callback": callback, "resume": resume}
-    found = fit_members(members, [stage], **given)
-    good = found.theta[found.converged & np.isfinite(found.loss)]
+    chosen, estimate = repetitions or Bootstrap(), np.asarray(theta)
+    optimizer, most, controls = LevenbergMarquardt(), chosen.steps or _MOST, functional.controls
+    told = np.ones(estimate.size, bool)
+    if (chosen.kind == "recordings") != isinstance(functional, Recordings):
+        raise PdefitError("A bootstrap of kind recordings, and no other, is that of a fit of many recordings")
+    if isinstance(functional, Recordings):
+        each, told = len(functional.extents), _shared_numbers(functional)
+        draws = np.random.default_rng(seed).multinomial(each, np.full(each, 1 / each), chosen.count)
+
+        def done(repetitions: int, evaluations: int) -> None:
+            if callback is not None:
+                callback(MemberProgress(0, 1, repetitions, chosen.count, evaluations, lambda: RunState({}, {})))
+
+        ends, losses, counted = refits(functional, theta, draws, optimizer, most, done)
+    else:
+        start = jnp.tile(jnp.asarray(theta), (chosen.count, 1))
+        members = Members.from_points(functional, start).with_data(chosen.data(functional, theta, seed))
+        given = {"at_once": at_once, "devices": devices, "callback": callback, "resume": resume}
+        found = fit_members(members, [Stage(optimizer, most)], **given)
+        ends, losses, counted = found.theta, found.loss, found.converged
+    good = ends[np.isfinite(losses) & (counted | (chosen.steps is not None))]
     if len(good) < 2:
         raise PdefitError("No repetition of the bootstrap ended in a minimum; the estimate may be none either")
-    estimate = np.asarray(theta)
     upper, lower = (np.quantile(good - estimate, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))
+    low, high = (np.asarray(moved(controls, jnp.asarray(theta), jnp.asarray(-by)))[told] for by in (lower, upper))
+    values = jax.vmap(lambda x: moved(controls, x, jnp.zeros_like(x)))(jnp.asarray(good))[:, told]
+    names = tuple(np.array(controls.names())[told].tolist())
+    return Bootstrapped(good[:, told], np.asarray(values), low, high, chosen.count - len(good), names)
+
+
+def _shared_numbers(functional: Recordings) -> np.ndarray:
+    """Which elements of theta are numbers that all recordings share."""
     controls = functional.controls
-    low, high = (np.asarray(moved(controls, jnp.asarray(theta), jnp.asarray(-by))) for by in (lower, upper))
-    values = jax.vmap(lambda x: moved(controls, x, jnp.zeros_like(x)))(jnp.asarray(good))
-    return Bootstrapped(good, np.asarray(values), low, high, chosen.count - len(good), tuple(controls.names()))
+    return are_numbers(controls) & np.repeat([not c.own for c in controls.items], [c.size for c in controls.items])

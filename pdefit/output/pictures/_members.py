@@ -1,12 +1,15 @@
-"""Figures of many fits: histograms of their numbers, records of typical and of the worst members, and many starts."""
+"""Figures of many fits: histograms of their numbers, records of the worst and of typical ones, and many starts."""
 
 import csv
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import xarray
 
-from pdefit.output.pictures.style import BAD, COLORS, GOOD, OBSERVED, PALE, figure, panel_grid
+from pdefit.data.readers.fields import open_film
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, OBSERVED, PALE, figure, panel_grid, readable_times
 from pdefit.output.store.members import read_members
 
 # panels of numbers and of members at most, and how many of these are the worst
@@ -15,6 +18,23 @@ _MOST_NUMBERS, _MOST_MEMBERS, _WORST = 12, 12, 5
 _DECADES = 1.0
 # estimates beyond these quantiles lie outside the axis of a histogram
 _TAILS = 0.01, 0.99
+
+
+class Record(NamedTuple):
+    """One record and its fit.
+
+    **Arguments:**
+
+    - `name`, `chi2`: its name, and chi2 per value.
+    - `ts`, `unit`: the times and their unit.
+    - `lines`: for each variable what was observed and predicted at these times.
+    """
+
+    name: str
+    chi2: float
+    ts: np.ndarray
+    unit: str
+    lines: dict[str, tuple[np.ndarray, ...]]
 
 
 def draw_histograms(path: Path, file: Path) -> None:
@@ -53,23 +73,55 @@ def draw_members(path: Path, file: Path) -> None:
     """Records of some members beside their fits: the worst first, then typical ones."""
     found = read_members(file)
     variables = [str(n).removesuffix("_predicted") for n in found.data_vars if str(n).endswith("_predicted")][:3]
-    order = np.argsort(-np.where(np.isfinite(found.chi2_per_value.values), found.chi2_per_value.values, np.inf))
-    worst = order[:_WORST]
-    rest = order[_WORST:][:: max(1, (order.size - _WORST) // (_MOST_MEMBERS - _WORST))]
-    shown = [*worst, *rest][:_MOST_MEMBERS]
-    down = -(-len(shown) // 4)
-    with panel_grid(path, (7.4, 1.55 * down + 0.5), (down, min(4, len(shown))), sharex=True) as (fig, grid):
-        ts = found.time.values
-        for axes, e in zip(grid.flat, shown, strict=False):
-            for color, name in zip(COLORS, variables, strict=False):
-                observed, predicted = (_series(found[f"{name}_{kind}"], e) for kind in ("observed", "predicted"))
-                axes.plot(ts, observed, ".", ms=2, color=OBSERVED)
-                axes.plot(ts, predicted, color=color, lw=1.0, label=name)
-            text = f"{found.member.values[e]}: chi2 per value {found.chi2_per_value.values[e]:.3g}"
-            axes.set_title(text, fontsize=7, color=BAD if e in worst else "k")
+    shown = [int(e) for e in _worst_and_typical({str(e): float(x) for e, x in enumerate(found.chi2_per_value.values)})]
+    unit, records = str(found.time.attrs.get("unit", "")), []
+    for e in shown:
+        lines = {n: tuple(_series(found[f"{n}_{k}"], e) for k in ("observed", "predicted")) for n in variables}
+        chi2 = float(found.chi2_per_value.values[e])
+        records.append(Record(str(found.member.values[e]), chi2, found.time.values, unit, lines))
+    _draw_records(path, records)
+
+
+def draw_recordings(path: Path, films: Mapping[str, Path], chi2: Mapping[str, float]) -> None:
+    """Records of recordings without space beside their fits: the worst first, then typical ones; nothing without any.
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `films`: for each recording the path of its fields.h5.
+    - `chi2`: for each its chi2 per value.
+    """
+    records = []
+    for name in _worst_and_typical({n: chi2.get(n, np.nan) for n in films}):
+        with open_film(films[name]) as film:
+            fields = [f.name for f in film.fields.values() if not f.dims and {"observed", "predicted"} <= {*f.kinds}]
+            fitted, (ts, unit) = range(film.forecast), readable_times(film.ts, film.time_unit)
+            both = {n: tuple(np.stack([*film.frames(n, k, fitted)]) for k in ("observed", "predicted")) for n in fields}
+            records.append(Record(name, chi2.get(name, np.nan), ts[: film.forecast], unit, both))
+    if any(record.lines for record in records):
+        _draw_records(path, records)
+
+
+def _worst_and_typical(chi2: Mapping[str, float]) -> list[str]:
+    """The names with the largest chi2 first, then some from the next largest to the smallest."""
+    order = sorted(chi2, key=lambda name: -chi2[name] if np.isfinite(chi2[name]) else -np.inf)
+    rest = order[_WORST:]
+    return [*order[:_WORST], *rest[:: max(1, len(rest) // (_MOST_MEMBERS - _WORST))]][:_MOST_MEMBERS]
+
+
+def _draw_records(path: Path, records: Sequence[Record]) -> None:
+    """A panel for each record, the first ones of which are the worst."""
+    down = -(-len(records) // 4)
+    with panel_grid(path, (7.4, 1.55 * down + 0.5), (down, min(4, len(records))), sharex=True) as (fig, grid):
+        for k, (axes, record) in enumerate(zip(grid.flat, records, strict=False)):
+            for color, (name, (observed, predicted)) in zip(COLORS, record.lines.items(), strict=False):
+                axes.plot(record.ts, observed, ".", ms=2, color=OBSERVED)
+                axes.plot(record.ts, predicted, color=color, lw=1.0, label=name)
+            text = f"{record.name}: chi2 per value {record.chi2:.3g}"
+            axes.set_title(text, fontsize=7, color=BAD if k < _WORST else "k")
             axes.tick_params(labelsize=6)
         grid.flat[0].legend(fontsize=6, loc="upper right")
-        unit = str(found.time.attrs.get("unit", ""))
+        unit = records[0].unit
         fig.supxlabel(f"time ({unit})" if unit not in ("", "1") else "time", fontsize=9)
 
 

@@ -10,7 +10,7 @@ from pdefit.data.readers.fields import Film, open_film
 from pdefit.output.pictures._estimates import draw_convergence, draw_parameters, draw_posterior
 from pdefit.output.pictures._lines import draw_spacetime
 from pdefit.output.pictures._maps import draw_map, draw_misfit
-from pdefit.output.pictures._members import draw_histograms, draw_members, draw_starts
+from pdefit.output.pictures._members import draw_histograms, draw_members, draw_recordings, draw_starts
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
 from pdefit.output.pictures._quantities import bodies, quantities
@@ -81,7 +81,9 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
     if films:
         drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, _turns(summary.recordings)))
-        # bodies and lines have no map, which is no reason for a note
+        chi2 = {n: (one.get("fit") or {}).get("chi2_per_value", float("nan")) for n, one in summary.recordings.items()}
+        attempt("records", draw_recordings, films, chi2)
+        # what these do not show is no reason for a note
         drawn.files = [file for file in drawn.files if file.is_file()]
     if files.has("fields.h5"):
         try:

@@ -10,7 +10,7 @@ from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
 # panels at most
 _MOST = 12
 # beyond this ratio of its ends a profile has a logarithmic axis
-_WIDE = 5.0
+_WIDE = 20.0
 
 
 def draw_profiles(path: Path, content: Path) -> None:

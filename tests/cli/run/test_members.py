@@ -87,7 +87,7 @@ def test_a_member_is_the_experiment_of_its_recording(compose, table):
         (("members=null", "starts=sobol", "starts.by=holdout"), "set holdout=0.1"),
         (("members=null", "starts=sobol", "starts.when=sometimes"), "always or needed"),
         (("members=null", "starts=sobol", "starts.within=anything"), "bounds, prior or spread"),
-        (("uncertainty=bootstrap", "uncertainty.kind=other"), "parametric or blocks"),
+        (("uncertainty=bootstrap", "uncertainty.kind=other"), "parametric, blocks or recordings"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(compose, table, words, reason):
@@ -116,3 +116,16 @@ def test_starts_and_repetitions_of_one_fit(pdefit_inside, tmp_path):
     assert [row["control"] for row in rows] == ["D", "r"] and float(rows[0]["ci95_low"]) < float(rows[0]["ci95_high"])
     assert {"starts.csv", "starts"} <= {f.name for f in run.iterdir()}
     assert (tmp := draw_all(run)).files and "starts" in {f.stem for f in tmp.files}
+    # profiles of the same run, which goes on from what it has
+    code, out, err = pdefit_inside("profile", str(run), "D")
+    assert code == 0 and "D" in out and "matrix" in out, err
+    drawn = (run / "figures" / "profiles.png").read_bytes()
+    with open(run / "profiles.csv", newline="") as file:
+        points = list(csv.DictReader(file))
+    assert {p["control"] for p in points} == {"D"} and len(points) > 6
+    (one,) = json.loads((run / "profiles.json").read_text())["profiles"]
+    assert one["ends"] == ["limit", "limit"] and one["low"] == pytest.approx(one["matrix_low"], rel=0.01)
+    code, _, err = pdefit_inside("profile", str(run), "D")
+    assert code == 0 and (run / "figures" / "profiles.png").read_bytes() == drawn, err
+    code, _, err = pdefit_inside("profile", str(run), "E")
+    assert code == 1 and "No number is called 'E'" in err

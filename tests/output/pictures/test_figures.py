@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from films import NUMBER, write_film
 from matplotlib import image
 
 from pdefit._util.atomic import write_json
@@ -57,6 +58,23 @@ def test_all_figures_exist_in_their_sizes(tmp_path):
         width, height = _size(path)
         assert width == 7 * DPI and abs(height - inches[path.stem] * DPI) <= 1
         assert image.imread(path)[..., :3].std() > 0.02, f"{path.name} is a blank page"
+
+
+def test_of_recordings_without_space_the_worst_are_drawn_first(tmp_path, saved_figures):
+    names = [f"trace_{k}" for k in range(20)]
+    for name in names:
+        write_film(
+            tmp_path / "recordings" / name / "fields.h5", {"u": NUMBER}, fitted=4, kinds=("observed", "predicted")
+        )
+    sections = {name: {"fit": {"chi2_per_value": float(k)}} for k, name in enumerate(names)}
+    write_json(tmp_path / "summary.json", {"time_unit": "ms", "recordings": sections})
+    drawn = draw_all(tmp_path)
+    assert [file.stem for file in drawn.files] == ["records"] and not [n for n in drawn.notes if "records" in n]
+    (figure,) = [figure for figure in saved_figures if len(figure.axes) == 12]
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert titles[:3] == [f"trace_{k}: chi2 per value {k}" for k in (19, 18, 17)]
+    # the forecast is another matter
+    assert figure.axes[0].lines[0].get_xdata().size == 4
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""Recordings drawn anew: the refits of a bootstrap whose units are whole recordings."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.fit.compiled_loop import first_carry
+from pdefit.inverse.fit.traced import Traced
+from pdefit.inverse.objective.recordings import Recordings
+from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.shooting.formulation import Single
+
+
+def refits(
+    functional: Recordings,
+    theta: Float[Array, " p"],
+    draws: Int[np.ndarray, "n E"],
+    optimizer: AbstractOptimizer,
+    most: int,
+    callback: Callable[[int, int], None],
+) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, " n"], np.ndarray]:
+    """The estimates from drawn recordings, each fitted from one point, J of each, and which of them are minima.
+
+    **Arguments:**
+
+    - `functional`, `theta`: the fit and its estimate, (p,).
+    - `draws`: how often each recording is drawn in each repetition, (n, E).
+    - `optimizer`, `most`: the method, and the most evaluations of a repetition.
+    - `callback`: given the repetitions done and all evaluations so far.
+    """
+    _check(functional)
+    # all begin with one state of the optimizer, and take the programs of the fit
+    begun, driver, ends, evaluations = first_carry(functional, optimizer, theta), Traced(), [], 0
+    for k, times in enumerate(draws):
+        taken, carry, _ = driver.advance(drawn(functional, times), optimizer, begun, most)
+        ends.append((np.asarray(carry.best_theta), float(carry.best_value), bool(optimizer.converged(carry.state))))
+        evaluations += taken
+        callback(k + 1, evaluations)
+    points, losses, converged = zip(*ends, strict=True)
+    return np.stack(points), np.array(losses), np.array(converged)
+
+
+def drawn(functional: Recordings, times: Int[np.ndarray, " E"]) -> Recordings:
+    """The objective in which every recording counts as often as it was drawn, by its standard deviations.
+
+    It differs in arrays only, so that all draws share one program. The own unknowns of a recording that was not drawn
+    keep their place.
+
+    **Arguments:** `times`: how often each was drawn, (E,).
+    """
+
+    def each(factors: np.ndarray, x: Array) -> np.ndarray:
+        return factors.reshape(-1, *[1] * (x.ndim - 1))
+
+    data = functional.members.observations
+    mask = {n: x & each(times > 0, x) for n, x in data.mask.items()}
+    sigma = {n: x / each(np.sqrt(np.maximum(times, 1.0)), x) for n, x in data.sigma.items()}
+    return eqx.tree_at(lambda r: (r.members.observations.mask, r.members.observations.sigma), functional, (mask, sigma))
+
+
+def _check(functional: Recordings) -> None:
+    """Refuse recordings that weights of their data alone do not weigh."""
+    if functional.formulation != Single():
+        raise PdefitError("A bootstrap expects one trajectory; set formulation=single, or leave uncertainty out")
+    if all(c.own for c in functional.controls.items):
+        raise PdefitError("A bootstrap of recordings expects controls that all share, but each has only its own")
+    own = [c.name for c in functional.controls.items if c.own and c.prior is not None]
+    own += [r.control for r in functional.members.regularizers]
+    if own:
+        raise PdefitError(
+            f"A bootstrap of recordings expects own controls without prior and regularizer, but {own[0]} has one; "
+            "give it bounds instead, or leave uncertainty out"
+        )
