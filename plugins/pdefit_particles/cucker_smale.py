@@ -29,8 +29,8 @@ class CuckerSmale(
     they settle at a distance, where U is least.
 
     The momentum is constant. The force of a pair does not vanish as r goes to 0, and its direction changes at once where
-    two meet: the closest encounter sets the step. Coincident particles exert no force on each other. All quantities are
-    dimensionless.
+    two meet: the closest encounter sets the step, so crowds of more than about 20 need adaptive steps. Coincident particles
+    exert no force on each other. All quantities are dimensionless.
 
     Good values: gamma 0.8, ca 1, cr 1.5, la 2, lr 0.5, with a start of `init` and times up to 10.
 
