@@ -13,7 +13,8 @@ the range.
   (`pdefit.intervals` of `pdefit.Recordings`), sigma not stated. It is that of clusters, so it needs several records.
 
 Printed is, for each unknown number, how many intervals hold the truth, and their median half width in spreads of the estimates:
-1.96 where they are right and normal, 2.36 for the sandwich of eight. Of 200 intervals that hold the truth with a probability of 95 %, 183 to 196 do so in 98 of 100 cases.
+1.96 where they are right and normal, 2.36 for the sandwich of eight. Of 200 intervals that hold the truth with a probability of
+95 %, 183 to 196 do so in 98 of 100 cases.
 """
 
 import argparse
