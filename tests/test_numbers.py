@@ -30,6 +30,7 @@ UNMEASURED = (
     "flow/wake_gaps",
     "flow/window",
     "particles/cucker_smale",
+    "particles/cucker_smale_crowd",
     "populations/lotka_volterra",
     "sphere/embryo_twin",
     "sphere/embryo_twin_12",

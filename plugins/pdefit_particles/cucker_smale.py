@@ -29,8 +29,8 @@ class CuckerSmale(
     they settle at a distance, where U is least.
 
     The momentum is constant. The force of a pair does not vanish as r goes to 0, and its direction changes at once where
-    two meet: the closest encounter sets the step. Coincident particles exert no force on each other. All quantities are
-    dimensionless.
+    two meet: the closest encounter sets the step, so crowds of more than about 20 need adaptive steps. Coincident particles
+    exert no force on each other. All quantities are dimensionless.
 
     Good values: gamma 0.8, ca 1, cr 1.5, la 2, lr 0.5, with a start of `init` and times up to 10.
 
@@ -64,7 +64,8 @@ class CuckerSmale(
         apart, relative = x[:, None, :] - x[:, :, None], v[:, None, :] - v[:, :, None]
         squared = jnp.sum(apart**2, axis=0)
         distance = pdefit.safe_sqrt(squared)
-        alignment = (1 + squared) ** -self.gamma
+        # not as a power, whose tangents take twice as long
+        alignment = jnp.exp(-self.gamma * jnp.log1p(squared))
         # dU/dr: positive where particles attract each other
         slope = self.ca / self.la * jnp.exp(-distance / self.la) - self.cr / self.lr * jnp.exp(-distance / self.lr)
         attraction = pdefit.safe_div(slope, distance)

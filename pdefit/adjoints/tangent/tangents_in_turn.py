@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit.adjoints.tangent._local_jacobian import Linearised, depends, linearised
 from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
-from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision
+from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, unless_padding
 from pdefit.integrate.solvers.explicit import AbstractExplicit, stage_times, step_by_stages, tableau_of
 from pdefit.integrate.solvers.method import method_of
 
@@ -35,10 +35,12 @@ class InTurn(AbstractStepper):
 
     - `stepper`: the step of the state.
     - `moved`: for every tangent the arrays of the stepper that move with it, and None elsewhere.
+    - `padded`: whether many steps have zero length, which one trajectory leaves out.
     """
 
     stepper: Stepper
     moved: list[PyTree]
+    padded: bool = eqx.field(static=True, default=False)
 
     def init(self, t, y):
         return y, None
@@ -62,6 +64,13 @@ class InTurn(AbstractStepper):
         return tableau_of(solver)
 
     def _block(self, carry: tuple[PyTree, list[PyTree]], t_h: TimesSizes) -> tuple[Any, None]:
+        def block(carry: PyTree) -> PyTree:
+            return self._follow(carry, t_h)
+
+        return unless_padding(block, carry, t_h[1][0]) if self.padded else block(carry), None
+
+    def _follow(self, carry: tuple[PyTree, list[PyTree]], t_h: TimesSizes) -> tuple[PyTree, list[PyTree]]:
+        """The state and its tangents after a step, or two of Euler's method."""
         y, tangents = carry
         tableau, begin = self._tableau, (t_h[0][0].astype(precision(y)), y)
         everywhere, structure = jax.tree.flatten(self._linearised(*begin).jacobian)
@@ -92,7 +101,7 @@ class InTurn(AbstractStepper):
 
         y, (sizes, coefficients, added) = _scan(ahead, y, t_h)
         pairs = zip(tangents, added, strict=True)
-        return (y, [_scan(follow, dy, (sizes, coefficients, b))[0] for dy, b in pairs]), None
+        return y, [_scan(follow, dy, (sizes, coefficients, b))[0] for dy, b in pairs]
 
     def _linearised(self, t: Array, y: PyTree) -> Linearised:
         """The slope at a state, as a function of what moves and of the state."""

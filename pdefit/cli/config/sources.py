@@ -21,6 +21,7 @@ from pdefit.cli.config._types import (
     is_text,
     mapping_of,
 )
+from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.preparation import AbstractPreparation
 
 # stands for the standard deviation of noise that is estimated
@@ -206,6 +207,7 @@ class TwinSettings:
     - `dt`: step of the truth, in the system's time unit; None for the model's step or the stable one.
     - `noise`: standard deviation, as a fraction of each variable's range.
     - `seed`: of the noise.
+    - `steps`: adaptive steps of the truth in place of `dt`; None for constant ones.
     """
 
     variant: Annotated[str, Expected("self or independent, as twin=self or twin=independent sets it", is_text)]
@@ -217,6 +219,7 @@ class TwinSettings:
     dt: TimeStep | None
     noise: Number
     seed: WholeNumber
+    steps: Adaptive | None = None
 
 
 @dataclasses.dataclass(frozen=True)

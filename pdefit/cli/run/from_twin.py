@@ -39,9 +39,9 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     args, ts = settings.args, frame_times(settings.times)
     fine, prepared, moved = initial_state(settings.initial, settings.seed, truth, None)
     span = float(ts[-1] - ts[0])
-    # constant steps, whatever the model has
+    # constant steps unless others are given, whatever the model has
     solver = given.solver or suitable_solver(truth, fine, span, args)
-    twin = Twin(truth, solver, given.dt, given.refine, given.noise, given.seed)
+    twin = Twin(truth, solver, given.dt, given.refine, given.noise, given.seed, given.steps)
     try_step(truth, fine, solver, "twin.solver", args)
     check_memory(ts.size, fine)
     observe = settings.observe.on(system)
@@ -51,7 +51,9 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
     problem = Problem(_with_truth(system, truth, paths, given.refine), start, observe, args=args)
     method, chosen, step = None, None, given.dt
-    if step is None and settings.dt is not None:
+    if given.steps is not None:
+        step = None
+    elif step is None and settings.dt is not None:
         limit = stability_limit(truth, fine, solver)
         step = settings.dt / 2 if limit is None else min(settings.dt / 2, 0.8 * limit)
     elif step is None and given.variant == "self":
@@ -140,7 +142,7 @@ def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
 
     **Arguments:** as of `Twin.film`.
     """
-    made_of = origin(f"{_VERSION} {twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
+    made_of = origin(f"{_VERSION} {twin.steps or twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
     path = cache_folder("films") / f"{type(twin.system).__name__}-{digest(made_of)[:24]}.npz"
     tree = jax.tree.structure(y0)
     try:

@@ -44,7 +44,9 @@ def reverse_loop(
         return jnp.ravel(grouped(grouped(x, (math.prod(shape.steps),), 1, zeros), intervals, 0, zeros))
 
     later = jax.tree.map(lambda x: grouped(jnp.asarray(x)[int(grid.observes_start) :], intervals, 0), inputs)
-    step, of_steps = jax.closure_convert(lambda c, *t_h: stepped(stepper, c, t_h), start, times[0, 0], sizes[0, 0])
+    step, of_steps = jax.closure_convert(
+        lambda c, *t_h: stepped(stepper, c, t_h, grid.frozen), start, times[0, 0], sizes[0, 0]
+    )
     observe, of_observations = jax.closure_convert(emit, start[0], _at(later, 0))
     given = _Given(of_steps, of_observations, flat(times, False), flat(sizes, True), later)
 

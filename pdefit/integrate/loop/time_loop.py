@@ -105,7 +105,7 @@ def time_loop(
     """
     times, sizes = grid.times_and_sizes()
     carry = stepper.init(times[0, 0].astype(precision(y0)), y0)
-    steps = through or _stepwise(stepper, len(shape.steps), keep)
+    steps = through or _stepwise(stepper, len(shape.steps), keep, grid.frozen)
 
     def interval(carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
         t_h, inputs_i, probe = x
@@ -143,17 +143,17 @@ def store_all(
     return time_loop(stepper, y0, grid, emit, inputs, probes, shape, keep=lambda f: f)
 
 
-def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep) -> Through:
+def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep, padded: bool) -> Through:
     """Steps one after the other, in so many nested loops."""
 
     def one_step(carry: PyTree, t_h: TimesSizes) -> tuple[PyTree, None]:
-        return stepped(stepper, carry, t_h), None
+        return stepped(stepper, carry, t_h, padded), None
 
     steps = _nested(one_step, loops, keep, innermost=True)
     return lambda carry, t_h: steps(carry, t_h)[0]
 
 
-def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes) -> PyTree:
+def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes, padded: bool = False) -> PyTree:
     """A carry after one step. Times are computed in float64 and handed over in the state's precision.
 
     **Arguments:**
@@ -161,9 +161,18 @@ def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes) -> PyTree:
     - `stepper`: what steps the carry.
     - `carry`: the state, and what the solver remembers between steps.
     - `t_h`: start and size of the step.
+    - `padded`: whether many steps have zero length, as those that pad frozen ones. One trajectory leaves them out.
     """
     t, h = (x.astype(precision(carry)) for x in t_h)
-    return stepper(t, h, carry)
+    return unless_padding(lambda carry: stepper(t, h, carry), carry, h) if padded else stepper(t, h, carry)
+
+
+def unless_padding(step: Callable[[PyTree], PyTree], carry: PyTree, h: Array) -> PyTree:
+    """A carry after a step, or the same carry where the step has zero length.
+
+    Several trajectories at once take every step: each has other steps of zero length.
+    """
+    return lax.cond(h != 0, step, lambda carry: carry, carry)
 
 
 def precision(y: PyTree) -> np.dtype:
@@ -233,7 +242,7 @@ def fold(
         total = add(total, y0, jax.tree.map(lambda x: x[0], inputs))
 
     def stepwise(carry: PyTree, t_h: TimesSizes) -> PyTree:
-        return lax.scan(lambda carry, t_h: (stepped(stepper, carry, t_h), None), carry, t_h)[0]
+        return lax.scan(lambda carry, t_h: (stepped(stepper, carry, t_h, grid.frozen), None), carry, t_h)[0]
 
     steps = through or stepwise
 

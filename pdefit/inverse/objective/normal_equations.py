@@ -180,7 +180,7 @@ class Tangents(eqx.Module):
             def summed_in_turn(total: PyTree, pair: tuple[PyTree, list[PyTree]], i: PyTree) -> PyTree:
                 return summed(total, (pair[0], stacked(pair[1])), i)
 
-            each = InTurn(stepper, [runner.stepper(p) for p in self._alone(moved)])
+            each = InTurn(stepper, [runner.stepper(p) for p in self._alone(moved)], grid.frozen)
             begin = state.states, unstacked(state.tangents, k)
             (y, dys), total = fold(each, begin, grid, summed_in_turn, inputs, state.total, each.through)
             return TangentState(y, stacked(dys), total)

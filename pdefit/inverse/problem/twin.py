@@ -77,6 +77,7 @@ class Twin:
       and a fraction such as 1.5 for cells that overlap.
     - `noise`: the standard deviation of the noise, in units of each variable's range over the record; default 0.
     - `seed`: the seed of the noise; default 0.
+    - `steps`: adaptive steps of the truth in place of `dt`.
     """
 
     system: AbstractSystem
@@ -85,6 +86,7 @@ class Twin:
     refine: int | float = 1
     noise: float = 0.0
     seed: int = 0
+    steps: Adaptive | None = None
 
     def record(
         self, y0: PyTree, ts: np.ndarray, observe: AbstractObservationOperator, args: PyTree = None
@@ -106,7 +108,7 @@ class Twin:
 
         **Arguments:** as of `record`.
         """
-        numerics = choose_numerics([(self.system, y0)], self.solver, self.dt, None, args)
+        numerics = choose_numerics([(self.system, y0)], self.solver, self.dt, self.steps, args)
         averaged = eqx.filter_jit(self.averaged)
         # the film may be longer than what is fitted, which is all that a device must hold
         film = [jax.tree.map(np.asarray, averaged(y)) for y in frames(self.system, y0, ts, numerics, t0=float(ts[0]))]

@@ -11,7 +11,9 @@ from small_systems import Decay, State, Swing
 
 import pdefit
 from pdefit.integrate.adaptive.controller import adaptive_grid, step_error
-from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
+from pdefit.integrate.loop.time_grid import frozen_grid
+from pdefit.integrate.loop.time_loop import fold, store_all
 from pdefit.integrate.solvers.method import method_of
 
 TS = np.linspace(0.0, 2.0, 5)
@@ -63,6 +65,27 @@ def test_steps_end_at_every_observation(ts):
     taken = np.arange(grid.length) < grid.count[:, None]
     assert np.all((grid.step > 0) == taken)
     assert np.all(grid.step.max(axis=1) < 30 * np.min(grid.step, axis=1, where=taken, initial=np.inf))
+
+
+class Counted(AbstractStepper):
+    """A state that counts its steps, whatever their size."""
+
+    def init(self, t, y):
+        return y, None
+
+    def __call__(self, t, h, carry):
+        return State(carry[0].u + 1), carry[1]
+
+
+@pytest.mark.parametrize("loop", [store_all, fold])
+def test_steps_that_pad_an_interval_are_not_taken(loop):
+    steps = [np.full(n, 0.25) for n in (1, 5, 2)]
+    grid = frozen_grid(np.array([0.0, 0.25, 1.5, 2.0]), steps, observes_start=False)
+    assert grid.length == 8
+    more = (np.zeros(3), jnp.zeros(())) if loop is fold else (np.zeros(3),)
+    add = (lambda total, y, _: total + y.u) if loop is fold else (lambda y, _: y.u)
+    end, seen = loop(Counted(), State(jnp.zeros(())), grid, add, *more)
+    assert end.u == 8 and np.all(seen == (1 + 6 + 8 if loop is fold else np.array([1, 6, 8])))
 
 
 def test_states_at_irregular_times_are_right():

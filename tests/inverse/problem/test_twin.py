@@ -5,6 +5,7 @@ import jax
 import numpy as np
 import pytest
 from problems import GRID, fisher
+from small_systems import Decay
 
 import pdefit
 
@@ -65,3 +66,10 @@ def test_a_truth_that_blows_up_is_an_error():
     twin = pdefit.Twin(system=fisher(), solver=pdefit.solvers.RK4(), dt=None)
     with pytest.raises(pdefit.PdefitError, match=r"set twin\.dt smaller"):
         twin.record(type(fisher().init(None))(-np.ones(64)), np.linspace(0, 20, 3), pdefit.instruments.ObserveAll())
+
+
+def test_a_truth_may_take_adaptive_steps():
+    system, ts = Decay(k=1.5), np.linspace(0.0, 2.0, 3)
+    twin = pdefit.Twin(system, diffrax.Tsit5(), None, steps=pdefit.Adaptive(1e-10, 1e-10))
+    record, _ = twin.record(system.init(None), ts, pdefit.instruments.ObserveAll())
+    np.testing.assert_allclose(record.values["u"][-1], system.exact(2.0).u, rtol=1e-9)
