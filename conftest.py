@@ -31,6 +31,7 @@ with jaxtyping.install_import_hook(
         "pdefit",
         "pdefit_cardiac",
         "pdefit_particles",
+        "pdefit_pathways",
         "pdefit_reaction",
         "pdefit_classics",
         "pdefit_flow",

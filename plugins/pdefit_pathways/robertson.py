@@ -1,0 +1,54 @@
+"""Robertson's three reactions, the classic of stiff equations."""
+
+from typing import ClassVar, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+import pdefit
+from pdefit.capabilities import AbstractConservative
+
+
+class Species(NamedTuple):
+    """The state of the model: the parts `y1`, `y2` and `y3` of three species, which add up to 1."""
+
+    y1: Float[Array, ""]
+    y2: Float[Array, ""]
+    y3: Float[Array, ""]
+
+
+class Robertson(pdefit.AbstractSystem, AbstractConservative):
+    """Three reactions whose rates differ by nine powers of ten.
+
+        y1' = -k1 y1 + k3 y2 y3
+        y2' = k1 y1 - k3 y2 y3 - k2 y2^2
+        y3' = k2 y2^2
+
+    y1 + y2 + y3 stays 1. y2 is never above 4e-5: observe it with a sigma of its own size, or it tells nothing. Take an
+    implicit solver with adaptive steps (`kvaerno5`).
+
+    Good values: k1 = 0.04, k2 = 3e7, k3 = 1e4 from (1, 0, 0).
+
+    **Arguments:**
+
+    - `k1`, `k2`, `k3`: the three rates.
+
+    Source: H. H. Robertson, in Numerical Analysis, ed. J. Walsh (Academic Press, 1966), p. 178.
+    """
+
+    time_unit: ClassVar[str] = "s"
+
+    k1: Array = pdefit.parameter(positive=True, unit="1/s", doc="the slow reaction")
+    k2: Array = pdefit.parameter(positive=True, unit="1/s", doc="the fastest reaction")
+    k3: Array = pdefit.parameter(positive=True, unit="1/s", doc="the fast reaction")
+
+    def vector_field(self, t, y, args):
+        made, used = self.k1 * y.y1 - self.k3 * y.y2 * y.y3, self.k2 * y.y2**2
+        return Species(-made, made - used, used)
+
+    def init(self, key):
+        return Species(jnp.asarray(1.0), jnp.asarray(0.0), jnp.asarray(0.0))
+
+    def invariants(self, y):
+        """The sum of all parts."""
+        return {"sum": y.y1 + y.y2 + y.y3}
