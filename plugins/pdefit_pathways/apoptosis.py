@@ -3,10 +3,11 @@
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
-from pdefit.capabilities import AbstractConservative
+from pdefit.capabilities import AbstractConservative, AbstractVerifiable, Example
 from pdefit_pathways.network import Rate
 
 
@@ -30,7 +31,7 @@ class Molecules(NamedTuple):
     y8: Float[Array, ""]
 
 
-class Apoptosis(pdefit.AbstractSystem, AbstractConservative):
+class Apoptosis(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative):
     """Two caspases that activate each other, and an inhibitor of one of them.
 
         y1' = -k1 y4 y1 + kd1 y5
@@ -98,6 +99,23 @@ class Apoptosis(pdefit.AbstractSystem, AbstractConservative):
     def invariants(self, y):
         """Caspase 8 in all its forms, and the inhibitor, free and bound."""
         return {"caspase 8": y.y1 + y.y2 + y.y5 + y.y6, "inhibitor": y.y7 + y.y8}
+
+    @classmethod
+    def example(cls, resolution):
+        """A cell with rates of one size, in which every molecule is there at first."""
+        rates = {
+            "k1": 0.9,
+            "kd1": 0.7,
+            "kd2": 0.8,
+            "k3": 1.1,
+            "kd3": 0.6,
+            "kd4": 0.9,
+            "k5": 1.2,
+            "kd5": 0.5,
+            "kd6": 0.6,
+        }
+        system = cls(**{n: jnp.asarray(x) for n, x in rates.items()}, start=(1.3, 1.0, 1.5, 0.5, 0.4, 0.6, 0.8, 0.3))
+        return Example(system, system.init(None), np.linspace(0.0, 3.0, 7), 0.025, space_order=None, time_order=4)
 
 
 class HybridApoptosis(Apoptosis):

@@ -3,9 +3,11 @@
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
+from pdefit.capabilities import AbstractVerifiable, Example
 from pdefit_pathways.network import Rate
 
 
@@ -27,7 +29,7 @@ class Metabolites(NamedTuple):
     y7: Float[Array, ""]
 
 
-class Glycolysis(pdefit.AbstractSystem):
+class Glycolysis(pdefit.AbstractSystem, AbstractVerifiable):
     """Seven metabolites of yeast, whose concentrations oscillate with a period of about a minute.
 
         v = k1 y1 y6 / (1 + (y6 / K1)^q)
@@ -92,6 +94,25 @@ class Glycolysis(pdefit.AbstractSystem):
 
     def init(self, key):
         return Metabolites(*(jnp.asarray(x, float) for x in self.start))
+
+    @classmethod
+    def example(cls, resolution):
+        """A slower pathway, in which every flow is seen."""
+        rates = {
+            "J0": 1.5,
+            "k1": 3.0,
+            "K1": 1.0,
+            "q": 2.0,
+            "k2": 2.0,
+            "N": 1.0,
+            "k6": 1.5,
+            "k3": 2.0,
+            "A": 3.0,
+            "k4": 3.0,
+        }
+        rates |= {"kappa": 2.0, "k5": 1.0, "psi": 0.5, "k": 1.2}
+        system = cls(**{n: jnp.asarray(x) for n, x in rates.items()}, start=(1.2, 1.4, 0.6, 0.7, 0.4, 1.5, 0.3))
+        return Example(system, system.init(None), np.linspace(0.0, 2.0, 9), 0.0125, space_order=None, time_order=4)
 
 
 class HybridGlycolysis(Glycolysis):

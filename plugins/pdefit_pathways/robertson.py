@@ -3,10 +3,11 @@
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
-from pdefit.capabilities import AbstractConservative
+from pdefit.capabilities import AbstractConservative, AbstractVerifiable, Example
 
 
 class Species(NamedTuple):
@@ -17,7 +18,7 @@ class Species(NamedTuple):
     y3: Float[Array, ""]
 
 
-class Robertson(pdefit.AbstractSystem, AbstractConservative):
+class Robertson(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative):
     """Three reactions whose rates differ by nine powers of ten.
 
         y1' = -k1 y1 + k3 y2 y3
@@ -52,3 +53,10 @@ class Robertson(pdefit.AbstractSystem, AbstractConservative):
     def invariants(self, y):
         """The sum of all parts."""
         return {"sum": y.y1 + y.y2 + y.y3}
+
+    @classmethod
+    def example(cls, resolution):
+        """Rates of one size, and all species at first."""
+        system = cls(k1=jnp.asarray(0.9), k2=jnp.asarray(1.6), k3=jnp.asarray(1.2))
+        start = Species(*map(jnp.asarray, (0.7, 0.2, 0.1)))
+        return Example(system, start, np.linspace(0.0, 3.0, 7), 0.1, space_order=None, time_order=4)
