@@ -116,7 +116,9 @@ class Apoptosis(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative)
             "kd6": 0.6,
         }
         system = cls(**{n: jnp.asarray(x) for n, x in rates.items()}, start=(1.3, 1.0, 1.5, 0.5, 0.4, 0.6, 0.8, 0.3))
-        return Example(system, system.init(jax.random.key(0)), np.linspace(0.0, 3.0, 7), 0.025, space_order=None, time_order=4)
+        return Example(
+            system, system.init(jax.random.key(0)), np.linspace(0.0, 3.0, 7), 0.025, space_order=None, time_order=4
+        )
 
 
 class HybridApoptosis(Apoptosis):

@@ -113,7 +113,9 @@ class Glycolysis(pdefit.AbstractSystem, AbstractVerifiable):
         }
         rates |= {"kappa": 2.0, "k5": 1.0, "psi": 0.5, "k": 1.2}
         system = cls(**{n: jnp.asarray(x) for n, x in rates.items()}, start=(1.2, 1.4, 0.6, 0.7, 0.4, 1.5, 0.3))
-        return Example(system, system.init(jax.random.key(0)), np.linspace(0.0, 2.0, 9), 0.0125, space_order=None, time_order=4)
+        return Example(
+            system, system.init(jax.random.key(0)), np.linspace(0.0, 2.0, 9), 0.0125, space_order=None, time_order=4
+        )
 
 
 class HybridGlycolysis(Glycolysis):
