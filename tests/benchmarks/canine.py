@@ -1,4 +1,4 @@
-"""What the shipped fit of the canine traces leaves open: starts of single traces, long records, traces and times held out.
+"""The canine traces beyond their shipped fit: starts of single traces, long records, traces and times held out.
 
     ./run python tests/benchmarks/canine.py FOLDER short          # 250 samples: the shipped stages, then bad traces anew
     ./run python tests/benchmarks/canine.py FOLDER long           # from `short`: 400 to 1000 samples, a forecast, all 1200

@@ -1,4 +1,4 @@
-"""What the data can tell of each unknown: the null space of the scaled Gauss-Newton matrix, and who compensates whom."""
+"""Identifiability of unknowns: the null space of the scaled Gauss-Newton matrix, and controls that compensate each other."""
 
 import dataclasses
 from collections.abc import Callable
@@ -35,7 +35,7 @@ _ROWS = 16
 
 @dataclasses.dataclass(frozen=True)
 class Identifiability:
-    """What the data can tell of all controls.
+    """The identifiability of all controls.
 
     **Arguments:**
 
@@ -54,7 +54,7 @@ class Identifiability:
 
     @property
     def by_products(self) -> bool:
-        """Whether only products with the matrix were formed."""
+        """A test for an answer by products with the matrix alone."""
         return self.eigenvalues is None
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ def identify(
     products: int = 60,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> Identifiability:
-    """What the data, without any prior, can tell of each unknown at a point.
+    """The identifiability of every unknown at a point, by the data without any prior.
 
         H_kl = 2 / N sum_i gamma_i^-2 (dy_i/dp_k p_k) (dy_i/dp_l p_l)
 

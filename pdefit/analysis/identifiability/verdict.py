@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class ControlIdentifiability:
-    """What the data can tell of a number, or of a group: a network, a field, a long array.
+    """The identifiability of a number, or of a group: a network, a field, a long array.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""What the data can tell of each control: who compensates whom, the spectrum, thresholds, and what a change leaves to see."""
+"""Figure of identifiability: controls that compensate each other, the spectrum, thresholds, and the effect of a change."""
 
 import json
 from pathlib import Path

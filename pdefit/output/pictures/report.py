@@ -128,7 +128,7 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
 
 
 def _identified(files: RunFiles) -> dict[str, Any]:
-    """What `pdefit identify` found: how many controls are identifiable, and a row for each of the others."""
+    """The answer of `pdefit identify`: the number of identifiable controls, and a row for each of the others."""
     found = files.content("identifiability.json")
     controls = [c for c in found.get("controls") or [] if isinstance(c, dict)]
     keys = ("control", "projection", "verdict", "moved_alone", "moved_compensated")

@@ -1,4 +1,4 @@
-"""What data cannot tell is planted, and named with its partner."""
+"""Planted unknowns that data cannot determine, named with their partners."""
 
 from typing import ClassVar, NamedTuple
 
