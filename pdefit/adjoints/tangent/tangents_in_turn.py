@@ -64,10 +64,7 @@ class InTurn(AbstractStepper):
         return tableau_of(solver)
 
     def _block(self, carry: tuple[PyTree, list[PyTree]], t_h: TimesSizes) -> tuple[Any, None]:
-        def block(carry: PyTree) -> PyTree:
-            return self._follow(carry, t_h)
-
-        return unless_padding(block, carry, t_h[1][0]) if self.padded else block(carry), None
+        return unless_padding(lambda carry: self._follow(carry, t_h), carry, t_h[1][0], self.padded), None
 
     def _follow(self, carry: tuple[PyTree, list[PyTree]], t_h: TimesSizes) -> tuple[PyTree, list[PyTree]]:
         """The state and its tangents after a step, or two of Euler's method."""

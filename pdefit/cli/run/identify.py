@@ -1,4 +1,4 @@
-"""What the data of an experiment, or of a run, can tell of each unknown, as `pdefit identify`."""
+"""Identifiability of the unknowns of an experiment, or of a run, as `pdefit identify`."""
 
 import csv
 from typing import Any
@@ -25,7 +25,7 @@ from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.output.pictures.identifiability import draw_identifiability
 from pdefit.output.pictures.report import write_report
 from pdefit.output.store.runs import RunFiles
-from pdefit.output.store.tables import write_rows
+from pdefit.output.store.tables import number, write_rows
 
 # the change of a control, as a part of its size, whose effect is shown; and the most numbers that are changed
 _CHANGE, _MOST = 0.1, 30
@@ -146,8 +146,7 @@ def _drawn(
     one = max(seen, key=lambda m: m.alone / max(m.together, 1e-12 * m.alone))
     each = traces(objective, theta, (one.change, one.adjusted))
     courses = [
-        {"name": t.name, "times": t.ts.tolist(), "values": [[_finite(x) for x in row] for row in t.values]}
-        for t in each
+        {"name": t.name, "times": t.ts.tolist(), "values": [[number(x) for x in row] for row in t.values]} for t in each
     ]
     return {"control": one.control, "change": _CHANGE, "traces": courses}
 
@@ -176,16 +175,12 @@ def _row(one: ControlIdentifiability, moved: Compensation | None, spread: float 
         "word": one.word,
         "verdict": one.verdict,
         "projection": one.projection,
-        "known_to": _finite(one.known_to),
+        "known_to": number(one.known_to),
         "partners_share": "; ".join(f"{name} {part:.2f}" for name, part in one.partners.items()),
-        "moved_alone": None if moved is None else _finite(moved.alone),
-        "moved_compensated": None if moved is None else _finite(moved.together),
+        "moved_alone": None if moved is None else number(moved.alone),
+        "moved_compensated": None if moved is None else number(moved.together),
         "spread_over_starts": spread,
     }
-
-
-def _finite(x: float | None) -> float | None:
-    return float(x) if x is not None and np.isfinite(x) else None
 
 
 def _print(rows: list[dict[str, Any]], found: Identifiability, at: str, noise: float, console: Console) -> None:

@@ -11,6 +11,7 @@ import xarray
 from pdefit.cli.run.build_members import MemberExperiment
 from pdefit.cli.run.minimise import flat_values
 from pdefit.inverse.members.result import MemberFits, MemberIntervals
+from pdefit.output.store.tables import number
 
 # values of records that the file of all members holds, at most
 _MOST_VALUES = 50_000_000
@@ -54,19 +55,19 @@ class MemberTable:
             row: dict[str, Any] = {
                 "member": name,
                 "verdict": self.words[e],
-                "loss": _known(self.found.loss[e]),
-                "chi2_per_value": _known(chi2[e]),
+                "loss": number(self.found.loss[e]),
+                "chi2_per_value": number(chi2[e]),
                 "evaluations": int(self.found.evaluations[e]),
                 "start": int(self.found.start[e]),
             }
             for i in self.columns:
                 row |= {
-                    names[i]: _known(self.spans.estimate[e, i]),
-                    f"{names[i]} ci95_low": _known(self.spans.low[e, i]),
-                    f"{names[i]} ci95_high": _known(self.spans.high[e, i]),
+                    names[i]: number(self.spans.estimate[e, i]),
+                    f"{names[i]} ci95_low": number(self.spans.low[e, i]),
+                    f"{names[i]} ci95_high": number(self.spans.high[e, i]),
                 }
                 if np.isfinite(z[:, i]).any():
-                    row[f"{names[i]} z"] = _known(z[e, i])
+                    row[f"{names[i]} z"] = number(z[e, i])
             rows.append(row)
         return rows
 
@@ -129,7 +130,3 @@ class MemberTable:
         unit = first.problem.system.time_unit
         # not `units`: xarray would decode "days" as a duration
         return data, {"time": ("time", np.asarray(first.observations.ts), {"unit": unit})}
-
-
-def _known(x: Any) -> float | None:
-    return float(x) if np.isfinite(x) else None

@@ -1,7 +1,6 @@
 """Many independent fits of one command: their table, their file, and one page."""
 
 import dataclasses
-import hashlib
 import logging
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from rich.markup import escape
 
 from pdefit._util.atomic import write_json
+from pdefit._util.cache import digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
 from pdefit.analysis.goodness.evidence import largest_ratio
@@ -18,7 +18,7 @@ from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.member_table import MemberTable
-from pdefit.cli.run.minimise import saving
+from pdefit.cli.run.minimise import saved_state, saving
 from pdefit.cli.run.pictures import pictures, report, tell
 from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.cli.run.starts import STARTS
@@ -30,7 +30,7 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members.fit_members import AT_ONCE, fit_members, fit_members_again
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.fingerprint import fingerprint
-from pdefit.output.store.fit_checkpoint import Saved, load_state
+from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.members import write_members
 from pdefit.output.store.summary import Summary
 from pdefit.output.store.tables import write_rows
@@ -151,7 +151,8 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
         return found
     say(job.console, f"starts: {which.size} of {len(words)} members are fitted from {settings.starts.count - 1} others")
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
-    saved = load_state(folder)
+    # an extended run may leave other members without a minimum
+    belongs["of"] = which.tolist()
     with MembersProgress(job.console) as bar:
         better = fit_members_again(
             exp.members,
@@ -163,7 +164,7 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
             at_once=at_once,
             devices=jax.devices()[: settings.cores],
             callback=saving(bar, "starts", folder, belongs),
-            resume=None if saved is None else RunState(saved.numbers, saved.arrays),
+            resume=saved_state(folder, belongs),
         )
     say(job.console, f"starts: {int((better.start > 0).sum())} of them ended lower from another start")
     return better
@@ -171,10 +172,8 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
 
 def _hash(exp: MemberExperiment) -> str:
     """Hash of the data and starts of all members."""
-    total = hashlib.sha256(np.ascontiguousarray(exp.members.theta0).tobytes())
-    for path, x in sorted(exp.members.own.items()):
-        total.update(path.encode() + np.ascontiguousarray(x).tobytes())
-    return total.hexdigest()
+    own = (path.encode() + np.asarray(x).tobytes() for path, x in sorted(exp.members.own.items()))
+    return digest([np.asarray(exp.members.theta0).tobytes(), *own])
 
 
 def _certify(exp: MemberExperiment, index: list[int], theta: Any, job: Job, where: str) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members.fit_members import MemberProgress
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.output.store.adjoint_scratch import CheckpointFile
-from pdefit.output.store.fit_checkpoint import Saved, save_state
+from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
 from pdefit.output.store.history import HistoryFile
 
 
@@ -105,6 +105,18 @@ def saving(bar: MembersProgress, what: str, folder: Path, belongs: dict[str, Any
             raise KeyboardInterrupt
 
     return callback
+
+
+def saved_state(folder: Path, belongs: Mapping[str, Any]) -> RunState | None:
+    """The state that `saving` left in a folder; None without one, or where it is that of other work.
+
+    **Arguments:**
+
+    - `folder`: of the checkpoints.
+    - `belongs`: what identifies the run. Its entry `of` names the work.
+    """
+    saved = load_state(folder)
+    return None if saved is None or saved.origin.get("of") != belongs["of"] else RunState(saved.numbers, saved.arrays)
 
 
 def _is_extended(before: Mapping[str, Any], max_iterations: int | None) -> bool:

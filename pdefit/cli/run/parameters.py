@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +13,7 @@ from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.intervals import Intervals
-from pdefit.output.store.tables import ParameterRow
+from pdefit.output.store.tables import ParameterRow, number
 
 
 def true_theta(exp: Experiment, functional: AbstractObjective) -> np.ndarray:
@@ -58,7 +57,7 @@ def parameter_rows(
             continue
         physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
         for k, i in enumerate(range(span.start, span.stop)):
-            estimate, true = float(physical[1][k]), _known(physical[2][k])
+            estimate, true = float(physical[1][k]), number(physical[2][k])
             rows.append(
                 ParameterRow(
                     control=names[i],
@@ -68,11 +67,11 @@ def parameter_rows(
                     estimate=estimate,
                     truth=true,
                     relative_error=estimate / true - 1 if true else None,
-                    ci95_low=_known(intervals.low[i]) if intervals else None,
-                    ci95_high=_known(intervals.high[i]) if intervals else None,
-                    z_score=_known(score[i]),
+                    ci95_low=number(intervals.low[i]) if intervals else None,
+                    ci95_high=number(intervals.high[i]) if intervals else None,
+                    z_score=number(score[i]),
                     at_bound=bool(theta[i] <= lower[i] or theta[i] >= upper[i]),
-                    discretisation_shift=_known(shift[i]),
+                    discretisation_shift=number(shift[i]),
                     interval_trusted=None if intervals is None else trusted and not abs(shift[i]) > DECIDES,
                     ci95_correlated_low=widened.get(names[i], (None, None))[0],
                     ci95_correlated_high=widened.get(names[i], (None, None))[1],
@@ -101,10 +100,6 @@ def _physical(control: BoundControl, theta: np.ndarray) -> np.ndarray:
 
 def _relative(x: np.ndarray, truth: np.ndarray) -> float:
     return float(np.linalg.norm(x - truth) / max(np.linalg.norm(truth), np.finfo(float).tiny))
-
-
-def _known(x: Any) -> float | None:
-    return float(x) if np.isfinite(x) else None
 
 
 # a control with more elements than this is a field, which is shown in one line

@@ -10,20 +10,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from pdefit._util.atomic import write_json
+from pdefit._util.cache import contents, digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval
 from pdefit.cli.run.build import build_experiment
-from pdefit.cli.run.minimise import saving
+from pdefit.cli.run.minimise import saved_state, saving
 from pdefit.cli.run.recorded import at_best, open_run, origin
 from pdefit.cli.runtime.terminal import MembersProgress, warn
-from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members.profile import Profile, profiles
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.pictures.profiles import draw_profiles
-from pdefit.output.store.fit_checkpoint import load_state
-from pdefit.output.store.tables import write_rows
+from pdefit.output.store.tables import number, write_rows
 
 # folder of a run in which profiles under way are saved
 _FOLDER = "profiles"
@@ -49,9 +48,9 @@ def run_profile(arguments: list[str], console: Console) -> None:
     theta = jnp.asarray(theta)
     matrix = intervals(objective, theta, sigma_stated=exp.sigma_stated)
     folder = job.directory / _FOLDER
-    belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}, "names": names}
-    before = load_state(folder)
-    resume = None if before is None or before.origin.get("names") != names else RunState(before.numbers, before.arrays)
+    belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}}
+    # a fit that went on since has another estimate
+    belongs["of"] = {"names": names, "estimate": digest(contents([theta]))}
     with MembersProgress(console) as bar:
         found = profiles(
             objective,
@@ -60,7 +59,7 @@ def run_profile(arguments: list[str], console: Console) -> None:
             sigma_stated=exp.sigma_stated,
             devices=jax.devices()[: job.settings.cores],
             callback=saving(bar, "profiles", folder, belongs),
-            resume=resume,
+            resume=saved_state(folder, belongs),
         )
     rows = [_row(one, matrix) for one in found]
     points = [
@@ -95,8 +94,8 @@ def _row(one: Profile, matrix: Intervals) -> dict[str, Any]:
         "low": one.low,
         "high": one.high,
         "ends": list(one.ends),
-        "matrix_low": _finite(matrix.low[k]),
-        "matrix_high": _finite(matrix.high[k]),
+        "matrix_low": number(matrix.low[k]),
+        "matrix_high": number(matrix.high[k]),
         "remark": "; ".join(remarks),
     }
 
@@ -105,20 +104,15 @@ def _curves(one: Profile, matrix: Intervals, theta: jax.Array) -> dict[str, Any]
     """The profile, and the parabola of the matrix, both in units of the limit."""
     k = matrix.names.index(one.control)
     half, part = float(matrix.reach[k]), np.linspace(-1.5, 1.5, 61)
-    parabola = np.full(part.size, np.nan)
-    if np.isfinite(half):
-        for i, by in enumerate(part):
-            parabola[i] = float(moved(matrix.controls, theta, jnp.zeros(theta.size).at[k].set(by * half))[k])
+    changes = np.zeros((part.size, theta.size))
+    changes[:, k] = part * half
+    parabola = np.asarray(jax.vmap(lambda by: moved(matrix.controls, theta, by)[k])(jnp.asarray(changes)))
     return {
         "values": one.values.tolist(),
         "rise": (one.rise / one.limit).tolist(),
-        "matrix_values": [_finite(x) for x in parabola],
+        "matrix_values": [*map(number, parabola)],
         "matrix_rise": (part**2).tolist(),
     }
-
-
-def _finite(x: float) -> float | None:
-    return float(x) if np.isfinite(x) else None
 
 
 def _print(rows: list[dict[str, Any]], console: Console) -> None:

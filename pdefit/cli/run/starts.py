@@ -23,7 +23,7 @@ from pdefit.inverse.members.explore import Exploration, Explorer
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
-from pdefit.output.store.tables import write_rows
+from pdefit.output.store.tables import number, write_rows
 
 # folder of a run in which the exploration is saved
 STARTS = "starts"
@@ -155,7 +155,7 @@ def _write_table(found: Exploration, functional: Functional, job: Job) -> None:
     for e in range(found.loss.size):
         row: dict[str, Any] = {
             "start": e,
-            "loss": float(found.loss[e]) if np.isfinite(found.loss[e]) else None,
+            "loss": number(found.loss[e]),
             "optimum": int(found.optima.label[e]) + 1 if found.optima.label[e] >= 0 else None,
             "converged": bool(found.converged[e]),
             "dropped": int(found.dropped[e]) + 1 if found.dropped[e] >= 0 else None,

@@ -164,15 +164,15 @@ def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes, padded: bo
     - `padded`: whether many steps have zero length, as those that pad frozen ones. One trajectory leaves them out.
     """
     t, h = (x.astype(precision(carry)) for x in t_h)
-    return unless_padding(lambda carry: stepper(t, h, carry), carry, h) if padded else stepper(t, h, carry)
+    return unless_padding(lambda carry: stepper(t, h, carry), carry, h, padded)
 
 
-def unless_padding(step: Callable[[PyTree], PyTree], carry: PyTree, h: Array) -> PyTree:
-    """A carry after a step, or the same carry where the step has zero length.
+def unless_padding(step: Callable[[PyTree], PyTree], carry: PyTree, h: Array, padded: bool) -> PyTree:
+    """A carry after a step; where many steps are padding, the same carry after those of zero length.
 
     Several trajectories at once take every step: each has other steps of zero length.
     """
-    return lax.cond(h != 0, step, lambda carry: carry, carry)
+    return lax.cond(h != 0, step, lambda carry: carry, carry) if padded else step(carry)
 
 
 def precision(y: PyTree) -> np.dtype:

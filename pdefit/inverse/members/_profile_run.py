@@ -17,7 +17,8 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.members import Members
-from pdefit.inverse.objective.compiled import normal_equations
+from pdefit.inverse.members.result import undetermined
+from pdefit.inverse.objective.compiled import VALUE, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
@@ -34,8 +35,8 @@ _STEP, _MET = 0.3, 0.02
 # how much longer, or shorter, the next step may be
 _LONGER, _SHORTER = 3.0, 0.3
 
-# what ends a side
-LIMIT, BOUND, FLAT, BLOWN_UP, ENDLESS = "limit", "bound", "flat", "blown up", "endless"
+# what ends a side; a state holds the place in this list, of which the first is for one that goes on
+_ENDS = GOES_ON, LIMIT, BOUND, FLAT, BLOWN_UP, ENDLESS = "", "limit", "bound", "flat", "blown up", "endless"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Profile:
 
     @property
     def is_lower(self) -> bool:
-        """Whether J is lower somewhere than at the estimate, which is no minimum then."""
+        """A test for a J below that of the estimate, which is no minimum then."""
         return bool(self.rise.min() < -1e-2 * self.limit)
 
 
@@ -94,7 +95,7 @@ class ProfileRun:
         sizes = np.asarray(functional.controls.sizes(jnp.asarray(theta)))[self.element]
         self.reach = _REACH * sizes
         self.value, self.chi2, self.way, error = self._linear(few)
-        # of each side: where it is and was, its rise, the next and the last step, and why it ended ("" where it has not)
+        # of each side: where it is and was, its rise, the next and the last step, and what ended it
         self.at, self.before = np.tile(theta, (sides, 1)), np.tile(theta, (sides, 1))
         self.rises, self.last = np.zeros(sides), np.zeros(sides)
         self.step = np.where(np.isfinite(error), _STEP * 2 * error, 0.1 * sizes)
@@ -110,11 +111,11 @@ class ProfileRun:
         at, way = jnp.asarray(self.estimate), np.zeros((k.size, p))
         way[np.arange(k.size), k] = 1.0
         error = np.full(k.size, np.inf)
-        value = float(self.functional.value(at))
+        value = float(VALUE(self.functional, at))
         if few:
             matrix = np.asarray(normal_equations(self.functional, at)[2])
             inverse, null = determined_inverse(matrix, column_norms(matrix))
-            known = np.sum(null**2, axis=1)[k] < 1e-2
+            known = ~undetermined(null)[k]
             with np.errstate(divide="ignore", invalid="ignore"):
                 columns = inverse[:, k].T / inverse[k, k][:, None]
             way = np.where(known[:, None], columns, way)
@@ -159,7 +160,8 @@ class ProfileRun:
                 self.before[s], self.at[s], self.rises[s] = self.at[s], inner.theta[s], rise[s]
             else:
                 self.outside[s] = target[s], rise[s] if fine else np.inf
-            self._end(s, float(target[s]), float(rise[s]), float(origin[s]), limit)
+            kind = self._end(s, float(target[s]), float(rise[s]), float(origin[s]), limit)
+            self.ended[s] = _ENDS.index(kind)
         self.inner = None
 
     def _next(self, place: np.ndarray, limit: float) -> np.ndarray:
@@ -177,20 +179,19 @@ class ProfileRun:
         own = moved[np.arange(self.element.size), self.element]
         return np.where((own != 0)[:, None], moved / np.where(own != 0, own, 1.0)[:, None], self.way)
 
-    def _end(self, s: int, target: float, rise: float, origin: float, limit: float) -> None:
-        """Say what has ended a side."""
-        close = (
-            np.abs(np.sqrt(max(rise, 0.0)) - np.sqrt(limit)) <= _MET * np.sqrt(limit) if np.isfinite(rise) else False
-        )
-        inside = rise <= limit
-        if close:
-            self.ended[s] = 1
-        elif inside and target == self.bound[s]:
-            self.ended[s] = 2
-        elif inside and abs(target - origin) >= self.reach[s]:
-            self.ended[s] = 3
-        elif self.tried[s] >= _POINTS:
-            self.ended[s] = 4 if np.isinf(self.outside[s, 1]) and np.isfinite(self.outside[s, 0]) else 5
+    def _end(self, s: int, target: float, rise: float, origin: float, limit: float) -> str:
+        """What has ended a side, if anything has."""
+        inside, root = rise <= limit, np.sqrt(limit)
+        if np.isfinite(rise) and abs(np.sqrt(max(rise, 0.0)) - root) <= _MET * root:
+            return LIMIT
+        if inside and target == self.bound[s]:
+            return BOUND
+        if inside and abs(target - origin) >= self.reach[s]:
+            return FLAT
+        if self.tried[s] < _POINTS:
+            return GOES_ON
+        place, height = self.outside[s]
+        return BLOWN_UP if np.isfinite(place) and np.isinf(height) else ENDLESS
 
     # --- the fits of one point of each side ----------------------------------------------------------------------------
 
@@ -243,7 +244,7 @@ class ProfileRun:
 
         ends, kinds = [], []
         for side in (2 * number, 2 * number + 1):
-            kinds.append((LIMIT, BOUND, FLAT, BLOWN_UP, ENDLESS)[int(self.ended[side]) - 1])
+            kinds.append(_ENDS[int(self.ended[side])])
             ends.append(self._crossing(side, k, limit) if kinds[-1] == LIMIT else self.at[side, k])
         edges = np.tile(self.estimate, (2, 1))
         edges[:, k] = ends

@@ -177,6 +177,6 @@ def bootstrap(
 
 
 def _shared_numbers(functional: Recordings) -> np.ndarray:
-    """Which elements of theta are numbers that all recordings share."""
+    """The elements of theta that are numbers which all recordings share, (p,) of booleans."""
     controls = functional.controls
     return are_numbers(controls) & np.repeat([not c.own for c in controls.items], [c.size for c in controls.items])

@@ -131,12 +131,19 @@ class MemberFits:
         )
 
 
+def undetermined(null: np.ndarray) -> np.ndarray:
+    """The elements of which more than a hundredth lies in directions without information, (p,) of booleans.
+
+    **Arguments:** `null`: those directions, as of `determined_inverse`.
+    """
+    return np.sum(null**2, axis=1) > 0.01
+
+
 def _inverse_diagonal(matrix: Float[np.ndarray, "E p p"]) -> tuple[Float[np.ndarray, "E p"], Bool[np.ndarray, "E p"]]:
     """The diagonal of the inverse on what the data determine, and which elements they do not determine."""
     known, unknown = np.zeros(matrix.shape[:2]), np.ones(matrix.shape[:2], bool)
     for e in np.flatnonzero(np.isfinite(matrix).all(axis=(1, 2))):
         inverse, null = determined_inverse(matrix[e], column_norms(matrix[e]))
         known[e] = np.diag(inverse)
-        # an element of which a hundredth lies in directions without information
-        unknown[e] = np.sum(null**2, axis=1) > 0.01
+        unknown[e] = undetermined(null)
     return known, unknown

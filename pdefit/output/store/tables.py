@@ -37,9 +37,14 @@ def write_table(path: Path, rows: Iterable[Iterable[Any]]) -> None:
     write_text(path, text.getvalue())
 
 
+def number(x: Any) -> float | None:
+    """A number for a cell or a file; None where it is unknown or not finite."""
+    return float(x) if x is not None and np.isfinite(x) else None
+
+
 def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
     """Write a column for the times `ts` (T,) and one for each series (T,); cells are empty where not finite."""
-    series = [[float(x) if np.isfinite(x) else None for x in values] for values in columns.values()]
+    series = [[*map(number, values)] for values in columns.values()]
     write_table(path, [["time", *columns], *zip(map(float, ts), *series, strict=True)])
 
 

@@ -2,6 +2,11 @@
 
 import json
 
+import numpy as np
+
+from pdefit.cli.run.minimise import saved_state
+from pdefit.output.store.fit_checkpoint import Saved, save_state
+
 
 def test_an_event_is_printed_when_it_happens(pdefit_inside, tmp_path):
     code, out, err = pdefit_inside(
@@ -14,3 +19,11 @@ def test_an_event_is_printed_when_it_happens(pdefit_inside, tmp_path):
     events = json.loads((tmp_path / "run" / "summary.json").read_text())["events"]
     assert words.count("steps renewed") == sum("steps renewed" in event for event in events) > 0
     assert words.index("steps renewed") < words.index("control guess estimate")
+
+
+def test_only_a_state_of_the_same_work_is_taken_up(tmp_path):
+    assert saved_state(tmp_path, {"of": "D"}) is None
+    save_state(tmp_path, Saved({"stage": 1}, {"x": np.ones(2)}, {"config": {}, "hashes": {}, "of": "D"}))
+    found = saved_state(tmp_path, {"of": "D"})
+    assert found is not None and found.numbers["stage"] == 1 and found.arrays["x"].sum() == 2
+    assert saved_state(tmp_path, {"of": "r"}) is None
