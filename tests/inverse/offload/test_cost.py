@@ -41,7 +41,11 @@ driver = pdefit.drivers.Hosted(**budgets) if "device" in budgets else pdefit.dri
 J = driver.resolve_for(J)
 cost = driver.cost(J, tangents=False)
 if "device" in budgets:
-    run = lambda: driver.functional(J).value_and_grad(J.theta0)
+    hosted = driver.functional(J)
+    run = lambda: hosted.value_and_grad(J.theta0)
+    # compiling takes more than a run
+    jax.block_until_ready(run())
+    hosted.close()
 else:
     arrays, rest = eqx.partition(J, eqx.is_array)
     program = jax.jit(lambda a, t: eqx.combine(a, rest).value_and_grad(t)).lower(arrays, J.theta0).compile()
@@ -72,8 +76,8 @@ def test_the_peak_goes_down_with_the_budget_and_is_what_was_planned(measured):
 def test_the_hosted_driver_holds_what_was_planned(measured):
     taken, device, host = measured[2]
     assert device <= 24e6 and host <= 8e6
-    # what Python, the targets of a piece and copies on their way take is not small beside 0.5 MB states
-    np.testing.assert_allclose(taken, device + host, rtol=0.2, atol=16e6)
+    # the targets of a piece and copies on their way are not small beside 0.5 MB states
+    np.testing.assert_allclose(taken, device + host, rtol=0.2, atol=8e6)
 
 
 @pytest.mark.parametrize("system", [FisherKPP, Gravity])
