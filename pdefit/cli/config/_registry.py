@@ -5,8 +5,10 @@ automatically as `<plugin>/<class in snake case>`, and its systems by their name
 names classes, so that it cannot run other code.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import diffrax
@@ -155,12 +157,17 @@ KINDS = (
 
 def names(base: type) -> dict[str, Target]:
     """All names that may stand where an object of this type is expected, with their classes."""
+    return dict(_names(base, tuple(plugins().items())))
+
+
+@functools.cache
+def _names(base: type, modules: tuple[tuple[str, ModuleType], ...]) -> dict[str, Target]:
     found: dict[str, Target] = {}
     for kind in KINDS:
         if issubclass(base, kind.base):
             # the listed classes of the kind itself are not checked: some functions of optax have no hint of their result
             found |= {n: t for n, t in kind.classes.items() if base is kind.base or _makes(t, base)}
-    return found | {n: t for n, t in _of_plugins() if issubclass(base, _kind(t).base) and _makes(t, base)}
+    return found | {n: t for n, t in _of_plugins(modules) if issubclass(base, _kind(t).base) and _makes(t, base)}
 
 
 def word(base: type) -> str:
@@ -182,7 +189,7 @@ def lookup(name: str, base: type, path: str) -> Target:
         if known in found:
             return found[known]
     for kind in KINDS:
-        others = {**kind.classes, **{n: t for n, t in _of_plugins() if _kind(t) is kind}}
+        others = {**kind.classes, **{n: t for n, t in _of_plugins(tuple(plugins().items())) if _kind(t) is kind}}
         if name in others and kind.word != word(base):
             raise PdefitError(
                 f"{path} expects the name of a kind of {word(base)}, but '{name}' is a kind of {kind.word}; "
@@ -231,10 +238,10 @@ def resolve(target: object, path: str) -> Target:
     return wanted
 
 
-def _of_plugins() -> list[tuple[str, Target]]:
+def _of_plugins(modules: tuple[tuple[str, ModuleType], ...]) -> list[tuple[str, Target]]:
     """All public classes of plugins, and functions with a hint that they return one, by name."""
     found: list[tuple[str, Target]] = []
-    for package, module in plugins().items():
+    for package, module in modules:
         found += module.SYSTEMS.items()
         for name, target in vars(module).items():
             if name.startswith("_") or not (inspect.isclass(target) or inspect.isfunction(target)):
