@@ -20,6 +20,7 @@ from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.member_table import MemberTable
 from pdefit.cli.run.minimise import saved_state, saving
 from pdefit.cli.run.pictures import pictures, report, tell
+from pdefit.cli.run.plan import compared_memory, process_bytes
 from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.cli.run.starts import STARTS
 from pdefit.cli.runtime.memory_meter import peak
@@ -60,11 +61,11 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     exp = build_members(settings)
     members, first = exp.members, exp.first
     watch.lap("data")
-    at_once = _at_once(exp)
+    at_once, planned = _at_once(exp)
     say(
         console,
         f"{first.source.variant}: {members.count} members with {members.theta0.shape[1]} unknowns each, "
-        f"{first.fitted} times; {min(at_once, members.count)} run together",
+        f"{first.fitted} times; {min(at_once, members.count)} run together; the process about {in_words(planned)}",
         *first.choices,
     )
     _certify(exp, [0], members.theta0[:1], job, "at the guess of the first member")
@@ -98,7 +99,7 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
         verdict_reason=reason,
         evidence={"reasons": (reason,), "next": ""},
         seconds=watch.seconds,
-        memory={"peak_bytes": peak()},
+        memory={"peak_bytes": peak(), "process_bytes": planned},
     )
     summary.write(job.directory / "summary.json")
     if settings.render:
@@ -106,21 +107,27 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
         watch.lap("pictures")
         tell(report(job.directory), console)
     dataclasses.replace(summary, seconds=watch.seconds | {"total": watch.total()}).write(job.directory / "summary.json")
-    say(console, f"seconds: {watch}", f"members.csv, members.h5 and report.html are in {job.directory}")
+    say(
+        console,
+        f"seconds: {watch}",
+        compared_memory(planned, peak()),
+        f"members.csv, members.h5 and report.html are in {job.directory}",
+    )
     console.print(f"[bold]{verdict}[/]: {escape(reason)}", highlight=False, soft_wrap=True)
     if certificate is not None and not certificate["passed"] and settings.certificate != "warn":
         raise PdefitError(f"The gradient fails its certificate: {certificate['reason']} (certificate=warn goes on)")
 
 
-def _at_once(exp: MemberExperiment) -> int:
-    """The number of members that run together: as many as the memory allows, and no more than run faster so."""
+def _at_once(exp: MemberExperiment) -> tuple[int, int]:
+    """The number of members that run together, and the memory of the process: as many as it allows, and no more than pay."""
     functional = exp.members.common
     state = sum(x.nbytes for x in jax.tree.leaves(functional.problem.y0)) * functional.groups
     one = _COPIES * state * (1 + functional.tangents) + sum(x.nbytes for x in jax.tree.leaves(functional.observations))
     room = available_bytes() * _PART
     if one > room:
         raise PdefitError(f"One member takes about {in_words(one)}, more than there is; fit it by itself")
-    return int(min(AT_ONCE, max(1, room // one)))
+    count = int(min(AT_ONCE, max(1, room // one)))
+    return count, process_bytes(min(count, exp.members.count) * one)
 
 
 def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) -> MemberFits:

@@ -54,7 +54,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
         # of a path in all recordings together
         unknowns[control.name] += control.size
     number = costs.index(largest) + 1
-    process = largest.planned_bytes + largest.host_bytes + round(_GROWTH * resident())
+    process = process_bytes(largest.planned_bytes + largest.host_bytes)
     earlier = "" if largest is cost else f"; stage {number} of {len(costs)} takes {in_words(largest.planned_bytes)}"
     on_each = "" if devices == 1 else f"; on each of {devices} devices"
     found = {
@@ -73,6 +73,11 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
         "devices": devices,
     }
     return found
+
+
+def process_bytes(evaluation: int) -> int:
+    """Memory of the process at its peak, from that of an evaluation and what the process holds now."""
+    return evaluation + round(_GROWTH * resident())
 
 
 def fit_cost(exp: Experiment, settings: Settings) -> float:
@@ -178,10 +183,13 @@ def compared(planned: dict[str, Any], peak_bytes: int, seconds: float) -> str:
     taken = "" if math.isnan(seconds) else f", measured {seconds:.2g} s"
     products = cost["most_products"]
     to_most = f" to {_with(products) * cost['seconds']:.2g}" if products else ""
-    return (
-        f"memory of the process: planned {in_words(planned['process_bytes'])}, measured {in_words(peak_bytes)}; "
-        f"an evaluation: planned {cost['seconds']:.2g}{to_most} s{taken}"
-    )
+    memory = compared_memory(planned["process_bytes"], peak_bytes)
+    return f"{memory}; an evaluation: planned {cost['seconds']:.2g}{to_most} s{taken}"
+
+
+def compared_memory(planned: int, measured: int) -> str:
+    """Predicted and measured bytes of the process, in words."""
+    return f"memory of the process: planned {in_words(planned)}, measured {in_words(measured)}"
 
 
 def adjoint_summary(planned: dict[str, Any]) -> dict[str, Any]:

@@ -116,6 +116,14 @@ def test_gradients_serve_many_fits_too():
     np.testing.assert_allclose(found.values["k"], np.linspace(0.5, 2.0, 3), rtol=1e-5)
 
 
+def test_transformations_of_optax_serve_many_fits_too():
+    functionals, adam = decays(2, noise=0.02), pdefit.Stage(pdefit.optimizers.Adam(0.1), 12)
+    found = pdefit.fit_members(pdefit.Members.of(functionals), [adam])
+    alone = [pdefit.fit(functional, [adam]) for functional in functionals]
+    np.testing.assert_allclose(found.theta, np.stack([f.theta for f in alone]), rtol=1e-12)
+    assert found.evaluations.tolist() == [12, 12] and not found.converged.any()
+
+
 def test_what_members_cannot_have_is_refused(functionals):
     with pytest.raises(PdefitError, match="one functional or more"):
         pdefit.Members.of([])
