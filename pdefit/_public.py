@@ -8,6 +8,7 @@ from pdefit import drivers as drivers
 from pdefit import formulations as formulations
 from pdefit import guesses as guesses
 from pdefit import instruments as instruments
+from pdefit import likelihoods as likelihoods
 from pdefit import optimizers as optimizers
 from pdefit import priors as priors
 from pdefit import regularizers as regularizers

@@ -41,8 +41,8 @@ class Meter:
         self._done.set()
         self._thread.join()
         stats = _device()
-        most = int(stats["peak_bytes_in_use"]) if stats else max(self._most, _in_use())
-        return most - self._before
+        self._most = int(stats["peak_bytes_in_use"]) if stats else max(self._most, _in_use())
+        return self._most - self._before
 
 
 def _in_use() -> int:

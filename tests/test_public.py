@@ -14,7 +14,7 @@ import pdefit
 
 NAMESPACES = (
     "adjoints", "batches", "boundaries", "capabilities", "drivers", "formulations", "guesses", "instruments", "optimizers",
-    "priors", "regularizers", "solvers", "stopping", "transforms",
+    "likelihoods", "priors", "regularizers", "solvers", "stopping", "transforms",
 )  # fmt: skip
 
 _IMPORTS = """

@@ -154,7 +154,7 @@ def test_files_that_are_no_hdf5(not_built, tmp_path):
         (["data.sigma.u=-0.1"], ["sigma", "positive"]),
         (["data.sigma.u=nothing"], ["'nothing'"]),
         (["data.sigma.u={value: 0.1, sure: true}"], ["data.sigma.u", "'sure'", "certain"]),
-        (["data.sigma.u={certain: true}"], ["data.sigma.u.value", "missing"]),
+        (["data.sigma.u={certain: true}"], ["data.sigma.u", "value, log_normal"]),
         (["+data.sigma.v=0.1"], ["'v'"]),
         (["data.variables=u"], ["variables"]),
         (["data.path=3"], ["data.path expects text", "got 3"]),

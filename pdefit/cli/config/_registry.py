@@ -46,7 +46,14 @@ from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.problem.along_axes import Average, Corners
 from pdefit.inverse.problem.at_points import At
-from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select, Subsample
+from pdefit.inverse.problem.instrument import (
+    AbstractObservationOperator,
+    Compose,
+    Logarithm,
+    ObserveAll,
+    Select,
+    Subsample,
+)
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin
 from pdefit.systems.fourier_grid import FourierGrid
@@ -127,7 +134,7 @@ KINDS = (
     Kind(
         "observation operator",
         AbstractObservationOperator,
-        {"all": ObserveAll, **_named(Select, Subsample, Average, Corners, Compose, At)},
+        {"all": ObserveAll, **_named(Select, Subsample, Average, Corners, Compose, At, Logarithm)},
     ),
     Kind(
         "optimizer",

@@ -1,12 +1,14 @@
 """Sources of the numbers of an experiment: times, a data file, a twin, an initial state, a table."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import diffrax
 
 from pdefit._util.errors import PdefitError, unknown
+from pdefit.cli.config._noise import AUTOMATIC, NAMED, NoiseSettings
 from pdefit.cli.config._reader import make, make_or_auto, read_section
 from pdefit.cli.config._types import (
     Expected,
@@ -23,11 +25,11 @@ from pdefit.cli.config._types import (
 )
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.preparation import AbstractPreparation
+from pdefit.inverse.fit.likelihoods import PredictedVariance
 
-# stands for the standard deviation of noise that is estimated
-_AUTOMATIC = "auto"
 _SIGMA = Expected(
-    "an entry for each variable, e.g. {u: 0.05}, or `auto`", lambda x: x == _AUTOMATIC or isinstance(x, Mapping)
+    "an entry for each variable, e.g. {u: 0.05}, or `auto`, `poisson`, `proportional` or `log_normal` for all",
+    lambda x: isinstance(x, Mapping) or (is_text(x) and x in (AUTOMATIC, *NAMED)),
 )
 _NOISE = Expected("a fraction of each variable's range, e.g. 0.02", lambda x: is_number(x) and x >= 0, float)
 _COORDINATES = mapping_of(
@@ -104,20 +106,6 @@ class Times:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Sigma:
-    """A standard deviation, and whether it is known to better than a percent.
-
-    **Arguments:**
-
-    - `value`: the number, or the name of a variable that holds it.
-    - `certain`: whether chi2 alone may decide that the model misses something.
-    """
-
-    value: Annotated[Any, Expected("a number, or the name of a variable", lambda x: is_number(x) or is_text(x))]
-    certain: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
 class DataSettings:
     """Observations in a file.
 
@@ -126,7 +114,9 @@ class DataSettings:
     - `path`: the file.
     - `variables`: by field its name in the file.
     - `sigma`: by field the standard deviation of its noise in its unit, or the name of a variable that holds it; `auto`
-      estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent.
+      estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent. Noise that follows the
+      prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}` with the parts of the
+      variance constant^2 + gain * m + (relative * m)^2. `log_normal`, or `{log_normal: 0.1}`, compares logarithms.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
       added to that of a stated sigma.
     - `time`: name of the variable with the times; null for `time`.
@@ -158,35 +148,53 @@ class DataSettings:
         for name in self._given:
             if name not in self.variables:
                 raise unknown("variable (data.sigma)", str(name), self.variables)
-        for name, sigma in self._given.items():
-            if isinstance(sigma, Mapping):
-                read_section(_Sigma, sigma, f"data.sigma.{name}")
+        if self.noise and (self.variances or self.logarithmic):
+            raise PdefitError("data.noise adds noise of one size; leave it out where data.sigma follows the prediction")
 
     @property
     def _given(self) -> Mapping[str, Any]:
         return self.sigma if isinstance(self.sigma, Mapping) else dict.fromkeys(self.variables, self.sigma)
 
+    @functools.cached_property
+    def _noise(self) -> dict[str, NoiseSettings]:
+        """The noise of every field of which more than a number is said."""
+        nodes = {n: NAMED.get(s) if is_text(s) else s for n, s in self._given.items()}
+        return {
+            n: read_section(NoiseSettings, x, f"data.sigma.{n}") for n, x in nodes.items() if isinstance(x, Mapping)
+        }
+
     @property
     def certain(self) -> bool:
         """Test for standard deviations that are all known to better than a percent."""
-        flags = [isinstance(sigma, Mapping) and sigma.get("certain", False) for sigma in self._given.values()]
-        return len(flags) == len(self.variables) and all(flags)
+        return len(self._noise) == len(self.variables) and all(n.certain for n in self._noise.values())
+
+    @property
+    def variances(self) -> dict[str, PredictedVariance]:
+        """Variances that follow the prediction, by field."""
+        return {n: x.variance for n, x in self._noise.items() if x.variance is not None}
+
+    @property
+    def logarithmic(self) -> dict[str, float | None]:
+        """Fields of which logarithms are compared, with the standard deviations of these where they are stated."""
+        found = {n: x.log_normal for n, x in self._noise.items() if x.log_normal is not None}
+        return {n: None if x == AUTOMATIC else float(x) for n, x in found.items()}
 
     @property
     def stated(self) -> dict[str, Any]:
         """Standard deviations that are stated, by field."""
-        plain = {n: sigma["value"] if isinstance(sigma, Mapping) else sigma for n, sigma in self._given.items()}
-        return {name: sigma for name, sigma in plain.items() if sigma != _AUTOMATIC}
+        plain = {n: self._noise[n].value if n in self._noise else sigma for n, sigma in self._given.items()}
+        return {name: sigma for name, sigma in plain.items() if sigma is not None and sigma != AUTOMATIC}
 
     @property
     def automatic(self) -> tuple[str, ...]:
-        """Fields whose standard deviation is estimated."""
-        return tuple(name for name in self._given if name not in self.stated)
+        """Fields whose standard deviation is estimated before the fit."""
+        return tuple(name for name, sigma in self._given.items() if sigma == AUTOMATIC)
 
     @property
     def unstated(self) -> tuple[str, ...]:
         """Fields without any standard deviation."""
-        return () if self.noise else tuple(name for name in self.variables if name not in self._given)
+        open_ = [n for n, x in self.logarithmic.items() if x is None]
+        return () if self.noise else tuple(n for n in self.variables if n not in self._given or n in open_)
 
     @property
     def true_values(self) -> Mapping[str, Any] | None:

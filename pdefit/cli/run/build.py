@@ -25,6 +25,7 @@ from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.drivers import Hosted
+from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout, Noise
 from pdefit.inverse.fit.unstable_steps import longer_than_frames, refuse_unstable, stable_step, suits
@@ -97,7 +98,7 @@ def build_single(settings: Settings) -> Experiment:
     ranges = source.noiseless or any(name in source.unstated for name in functional.observed)
     return Experiment(
         functional=functional,
-        stages=[_with_rule(s, record.at(slice(0, fitted)), held, ranges) for s in stages],
+        stages=_with_variances([_with_rule(s, record.at(slice(0, fitted)), held, ranges) for s in stages], settings),
         choices=(*source.assumed, *filter(None, reasons)),
         remarks=source.remarks + longer_than_frames(functional),
         source=source,
@@ -130,6 +131,18 @@ def _with_rule(stage: Stage, window: Observations, held: np.ndarray, ranges: boo
     if not held.size:
         raise PdefitError("stop: holdout expects frames that are kept out of the fit; set holdout=0.1, or remove stop")
     return dataclasses.replace(stage, stop=Holdout(window, stage.stop.patience))
+
+
+def _with_variances(stages: list[Stage], settings: Settings) -> list[Stage]:
+    """The stages, of which the last weighs by the prediction where the noise follows it."""
+    variances = {} if settings.data is None else settings.data.variances
+    if not variances:
+        return stages
+    if any(stage.reweight is not None for stage in stages):
+        raise PdefitError(
+            "data.sigma follows the prediction, and a stage takes sigma from residuals; remove its reweight"
+        )
+    return [*stages[:-1], dataclasses.replace(stages[-1], reweight=ByPrediction(variables=variances))]
 
 
 def settings_of_each(settings: Settings, given: str | Mapping[str, Settings]) -> dict[str, Settings]:

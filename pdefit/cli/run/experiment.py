@@ -75,7 +75,7 @@ class Experiment:
     @property
     def reweighted(self) -> bool:
         """Whether a stage takes sigma from residuals."""
-        return any(stage.reweight is not None for stage in self.stages)
+        return any(stage.reweight is not None and stage.reweight.is_estimated for stage in self.stages)
 
     @property
     def sigma_stated(self) -> bool:

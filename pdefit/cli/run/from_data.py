@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,7 +23,7 @@ from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_all, read_arrays
 from pdefit.data.readers.odd_values import about_ends
-from pdefit.inverse.problem.instrument import AbstractObservationOperator, check_observed
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, Logarithm, check_observed
 from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import add_noise
@@ -49,6 +50,8 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
+    observations, moved_observe, taken = _as_compared(observations, data, observe)
+    observe, remarks = moved_observe, (*remarks, *taken)
     if isinstance(system, AbstractDriven):
         fitted = np.arange(fitted_frames(settings.times, observations.ts))
         frames = np.setdiff1d(fitted, frames_kept_out(settings, observations.ts[fitted]))
@@ -71,6 +74,32 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         remarks=(*remarks, *moved),
         truth=None if data.true_values is None else problem_at(problem, data.true_values),
     )
+
+
+def _as_compared(
+    observations: Observations, data: DataSettings, observe: AbstractObservationOperator
+) -> tuple[Observations, AbstractObservationOperator, tuple[str, ...]]:
+    """The record with noise that follows the prediction, and with logarithms where these are compared.
+
+    **Returns:** the record, the instrument that sees logarithms, and messages about values without one.
+    """
+    values, mask = dict(observations.values), dict(observations.mask)
+    sigma, told = dict[str, Any](), list[str]()
+    for name, variance in data.variances.items():
+        sigma[name] = variance.at_data(np.asarray(values[name]), np.asarray(mask[name]))
+    for name, deviation in data.logarithmic.items():
+        seen, x = np.asarray(mask[name]), np.asarray(values[name])
+        positive = seen & (x > 0)
+        if lost := int((seen & ~positive).sum()):
+            told.append(f"{lost} values of {name} are not above zero and have no logarithm; they count as missing")
+        if not positive.any():
+            raise PdefitError(f"data.sigma.{name} = log_normal expects values above zero, but there are none")
+        values[name], mask[name] = jnp.asarray(np.log(np.where(positive, x, 1.0))), jnp.asarray(positive)
+        sigma[name] = 1.0 if deviation is None else deviation
+    if data.logarithmic:
+        observe = Compose((observe, Logarithm(tuple(data.logarithmic))))
+        observations = eqx.tree_at(lambda o: (o.values, o.mask), observations, (values, mask))
+    return observations.with_sigma(sigma), observe, tuple(told)
 
 
 _DIMS = ("x", "y", "z")

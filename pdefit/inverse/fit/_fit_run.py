@@ -15,7 +15,7 @@ from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
-from pdefit.inverse.fit.stages import Reweight, Stage, keeps, new_weights, prepares, resized, with_windows
+from pdefit.inverse.fit.stages import AbstractReweight, Stage, keeps, new_weights, prepares, resized, with_windows
 from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.fit.unstable_steps import explain_growth, near_stability, suits
 from pdefit.inverse.objective.abstract import Objective
@@ -124,7 +124,7 @@ class FitRun(Generic[Objective]):
             self._move(settled=settled or self.place.round + 1 == rounds, round=self.place.round + 1)
             self.carry = None
 
-    def _weigh(self, reweight: Reweight | None) -> bool:
+    def _weigh(self, reweight: AbstractReweight | None) -> bool:
         """Choose the smoothness of fields and sigma by the data, and return whether they are those in force."""
         weighed = new_weights(self.functional, jnp.asarray(self.theta), reweight, self.driver.normal_equations)
         self.functional, settled, events = weighed

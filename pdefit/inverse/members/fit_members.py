@@ -56,7 +56,10 @@ def fit_members(
     plan = stages_of(members.member(0), stages)
     for stage in plan:
         if stage.reweight is not None or stage.stop is not None:
-            raise PdefitError("Many fits in one program expect stages without reweight and stop; remove them")
+            raise PdefitError(
+                "Many fits in one program expect stages without reweight and stop, and noise that does not follow the "
+                "prediction (data.sigma); fit them one by one"
+            )
         if isinstance(stage.optimizer, Collocation):
             raise PdefitError("Collocation works on one fit; take windows (formulation) as the first stage of many")
     if members.common.controls.roughness:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -155,6 +156,23 @@ class Subsample(AbstractObservationOperator):
         offset = self.offset if self.offset is not None else tuple((n - 1) // 2 for n in self.stride)
         points = tuple(slice(first, None, step) for first, step in zip(offset, self.stride, strict=True))
         return {name: value[points] for name, value in named_fields(y).items()}
+
+
+class Logarithm(AbstractObservationOperator):
+    """The operator that observes the natural logarithms of some fields.
+
+    For values over decades whose noise is a factor (log-normal): give their logarithms as data, and sigma of these. Not
+    for values that may be zero, nor for noise beside a background (`pdefit.likelihoods.Proportional`).
+
+    **Arguments:**
+
+    - `fields`: their names, or one name. The others are observed as they are.
+    """
+
+    fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
+
+    def __call__(self, t, y, args):
+        return {n: jnp.log(x) if n in self.fields else x for n, x in named_fields(y).items()}
 
 
 class Compose(AbstractObservationOperator):

@@ -61,3 +61,37 @@ def test_ends_of_a_period_that_are_written_twice_are_told_where_the_grid_is_peri
         made = pdefit.load_experiment("reaction/fisher_front", [*common, grid, *more])
         told[more] = any("leave it out (data.crop=[[0, 24]]), and take 24 cells" in r for r in made.remarks)
     assert [*told.values()] == [False, True, False]
+
+
+def test_noise_that_follows_the_prediction_weighs_the_last_stage(tmp_path):
+    made = _experiment(tmp_path, "data.sigma={u: {relative: 0.2, constant: auto}}")
+    assert made.reweighted and not made.sigma_stated
+    (name, variance), *others = made.stages[-1].reweight.variables
+    assert (name, variance.relative, variance.constant, variance.gain, others) == ("u", 0.2, None, 0.0, [])
+    counts = _experiment(tmp_path, "data.sigma=poisson")
+    assert counts.sigma_stated and counts.stages[-1].reweight.variables[0][1].gain == 1.0
+    np.testing.assert_allclose(counts.source.record.sigma["u"], 1.0)
+    # a wrong word, two kinds at once, a part below zero, and weights from residuals beside them
+    for wrong, words in (
+        ("data.sigma=counts", "poisson"),
+        ("data.sigma={u: {value: 0.1, gain: 1}}", "one of value, log_normal"),
+        ("data.sigma={u: {gain: -1}}", "0 or more"),
+        ("data.sigma={u: {certain: true}}", "one of value, log_normal"),
+        ("data.noise=0.1", "data.noise adds noise of one size"),
+    ):
+        with pytest.raises(pdefit.PdefitError, match=words):
+            _experiment(tmp_path, *[] if "sigma" in wrong else ["data.sigma=poisson"], f"+{wrong}")
+    again = "stages={all: {optimizer: levenberg_marquardt, reweight: {}}}"
+    with pytest.raises(pdefit.PdefitError, match="remove its reweight"):
+        _experiment(tmp_path, "data.sigma=poisson", again)
+
+
+def test_logarithms_are_compared_where_noise_is_a_factor(tmp_path):
+    made = _experiment(tmp_path, "data.sigma={u: {log_normal: 0.1}}")
+    data, seen = made.functional.observations, np.isfinite(U[:, 2:22])
+    np.testing.assert_allclose(np.where(seen, data.values["u"], 0), np.log(U[:, 2:22]) * np.asarray(data.mask["u"]))
+    assert made.sigma_stated and float(np.ravel(data.sigma["u"])[0]) == 0.1
+    problem = made.functional.problem
+    seen = problem.observe(0.0, problem.y0, None)["u"]
+    np.testing.assert_allclose(seen, np.log(problem.y0.u))
+    assert not _experiment(tmp_path, "data.sigma=log_normal").sigma_stated

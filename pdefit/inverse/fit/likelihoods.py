@@ -1,0 +1,150 @@
+"""Variances that follow the prediction: counts, and noise that grows with the signal."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import optimize
+
+from pdefit._util.errors import PdefitError
+
+# standard deviations are kept above this part of the largest, and counts above this part of one, or a dark pixel would decide
+_LEAST, _LEAST_COUNT = 1e-6, 1e-2
+# an estimated part of the noise begins at this part of the range, and is sought over so many decades about it
+_FIRST, _DECADES = 0.05, 4.0
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictedVariance:
+    """The variance constant^2 + gain * m + (relative * m)^2 of a measured value whose expected value is m.
+
+    For counts (`Poisson`) and for noise that grows with the signal (`Proportional`). Not for noise of one size, which is
+    sigma; nor for factors, whose logarithm is normal.
+
+    **Arguments:**
+
+    - `constant`: the standard deviation of what does not depend on the signal, in the unit of the values.
+    - `gain`: the variance for each unit of the signal, in the unit of the values.
+    - `relative`: the standard deviation as a part of the signal.
+
+    None stands for a number that is estimated from residuals.
+    """
+
+    constant: float | None = 0.0
+    gain: float | None = 0.0
+    relative: float | None = 0.0
+
+    def __post_init__(self):
+        given = [x for x in self._parts if x is not None]
+        if any(not 0 <= x < np.inf for x in given) or not any(x is None or x > 0 for x in self._parts):
+            raise PdefitError(
+                "A variance by the prediction expects constant, gain and relative of 0 or more, one of them above 0, but got "
+                + ", ".join(f"{n}={x}" for n, x in zip(("constant", "gain", "relative"), self._parts, strict=True))
+            )
+
+    @property
+    def _parts(self) -> tuple[float | None, ...]:
+        return self.constant, self.gain, self.relative
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether a part of it is estimated from residuals."""
+        return None in self._parts
+
+    def at_data(self, values: Float[np.ndarray, "..."], mask: Bool[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """Standard deviations by the values themselves, to begin a fit with.
+
+        **Arguments:** `values`, `mask`: the measured values, and where they are known.
+        """
+        size = max(float(np.max(np.abs(values[mask]), initial=0.0)), np.finfo(float).tiny)
+        begin = tuple(f if x is None else x for x, f in zip(self._parts, _begin(size), strict=True))
+        # a count of nothing has an expected value of about one
+        least = self.gain or 0.0
+        return PredictedVariance(*begin).sigma(np.maximum(np.abs(values), least))
+
+    def sigma(self, predicted: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+        """Standard deviations where the signal is as predicted.
+
+        **Arguments:** `predicted`: the signal, in the unit of the values. What is below zero counts as nothing.
+        """
+        constant, gain, relative = (x or 0.0 for x in self._parts)
+        signal = np.maximum(predicted, _LEAST_COUNT * gain)
+        found = np.sqrt(constant**2 + gain * signal + (relative * np.abs(predicted)) ** 2)
+        return np.maximum(found, _LEAST * max(float(np.max(found, initial=0.0)), np.finfo(float).tiny))
+
+    def estimated(
+        self, predicted: Float[np.ndarray, " n"], residuals: Float[np.ndarray, " n"], unknowns: int
+    ) -> "PredictedVariance":
+        """The same with all parts known: those that make the residuals most likely, as normal deviates.
+
+        **Arguments:**
+
+        - `predicted`, `residuals`: the signal and what was measured beside it, (n,).
+        - `unknowns`: how many numbers were fitted, by which residuals are too small.
+
+        Source: M. Davidian, R. J. Carroll (1987), doi:10.1080/01621459.1987.10478543.
+        """
+        if not self.is_estimated or not predicted.size:
+            return self
+        squares = residuals**2 * predicted.size / max(predicted.size - unknowns, 1)
+        size = max(float(np.max(np.abs(predicted))), np.finfo(float).tiny)
+        begin = np.array(_begin(size))
+        free = [k for k, x in enumerate(self._parts) if x is None]
+
+        def at(logs: np.ndarray) -> "PredictedVariance":
+            parts = list(self._parts)
+            for k, x in zip(free, logs, strict=True):
+                parts[k] = float(np.exp(x))
+            return PredictedVariance(*parts)
+
+        def unlikely(logs: np.ndarray) -> float:
+            variance = at(logs).sigma(predicted) ** 2
+            return float(np.sum(squares / variance + np.log(variance)))
+
+        start, reach = np.log(begin[free]), _DECADES * np.log(10.0)
+        found = optimize.minimize(
+            unlikely,
+            start,
+            method="Nelder-Mead",
+            bounds=[(x - reach, x + reach) for x in start],
+            options={"xatol": 1e-4, "fatol": 1e-6, "maxiter": 500},
+        )
+        return at(found.x)
+
+    def __str__(self) -> str:
+        parts = {"constant": self.constant, "gain": self.gain, "relative": self.relative}
+        return ", ".join(f"{n} {'estimated' if x is None else f'{x:.3g}'}" for n, x in parts.items() if x != 0)
+
+
+def Poisson(gain: float = 1.0, constant: float = 0.0) -> PredictedVariance:
+    """The variance of counts, which is their expected value.
+
+    For photons, cells, cases. With `gain` and `constant` for the grey values of a camera. Repeated weighted fits end at
+    the most likely numbers of Poisson counts, and their matrix is the Fisher information.
+
+    **Arguments:**
+
+    - `gain`: the values for one count; default 1.
+    - `constant`: the standard deviation of the noise of reading, in the unit of the values; default 0.
+
+    Source: J. Nelder, R. Wedderburn (1972), doi:10.2307/2344614.
+    """
+    return PredictedVariance(constant=constant, gain=gain)
+
+
+def Proportional(relative: float | None = None, constant: float | None = None) -> PredictedVariance:
+    """The variance of noise that grows with the signal, above a constant noise.
+
+    For concentrations and intensities over decades. Estimated by default, which takes some hundred values.
+
+    **Arguments:**
+
+    - `relative`: the standard deviation as a part of the signal; None (the default) estimates it.
+    - `constant`: the standard deviation of the rest, in the unit of the values; None (the default) estimates it.
+    """
+    return PredictedVariance(constant=constant, relative=relative)
+
+
+def _begin(size: float) -> tuple[float, float, float]:
+    """Constant, gain and relative noise of values of a size, where nothing else is known."""
+    return _FIRST * size, _FIRST**2 * size, _FIRST
