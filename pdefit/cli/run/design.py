@@ -55,7 +55,7 @@ def run_design(job: Job, options: dict[str, str]) -> None:
     console.print(
         f"written to {escape(str(directory / 'design.csv'))}, design.json and figures/design.png", highlight=False
     )
-    console.print(f"[bold]{escape(found.sentence(_shown(unit)))}[/]", highlight=False)
+    console.print(f"[bold]{escape(found.sentence(_shown(unit)))}[/]", highlight=False, soft_wrap=True)
 
 
 def _point(exp: Experiment, at: str) -> Any:

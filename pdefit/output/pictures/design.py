@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import NullFormatter
 
 from pdefit._util.errors import with_space
 from pdefit.output.pictures.style import BAD, BEYOND, COLORS, GOOD, PALE, TRUE, figure, readable_times
@@ -38,9 +38,9 @@ def draw_design(path: Path, content: Path) -> None:
         else:
             _others(grid[1, 1], found, target)
         named = {}
-        for axes in (grid[0, 1], grid[1, 0]):
+        for axes in (grid[0, 0], grid[0, 1], grid[1, 0]):
             named |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-        fig.legend(named.values(), named.keys(), loc="outside lower center", ncols=4)
+        fig.legend(named.values(), named.keys(), loc="outside lower center", ncols=5)
 
 
 def _widest(intervals: list[dict[str, Any]], target: int) -> list[int]:
@@ -63,9 +63,10 @@ def _intervals(axes: Any, found: dict[str, Any], rows: list[int], target: int) -
     y = np.arange(len(rows))[::-1]
     now = 100 * _array([found["intervals"][k]["half"] for k in rows])
     known = np.isfinite(now)
-    low = np.nanmin(now, initial=1.0) if known.any() else 1.0
-    axes.set_xscale("log")
-    axes.barh(y, np.where(known, now, np.nan), height=0.62, color=[GOOD if k == target else PALE for k in rows])
+    low = np.nanmin(now) if known.any() else 1.0
+    axes.hlines(y, 0, 1, transform=axes.get_yaxis_transform(), color="#E6E6E6", lw=0.8)
+    colours = [GOOD if k == target else COLORS[6] for k in rows]
+    axes.scatter(now, y, s=34, color=colours, zorder=3, label="as planned")
     for position in y[~known]:
         axes.text(
             0.03, position, "undetermined", transform=axes.get_yaxis_transform(), va="center", color=BAD, fontsize=8
@@ -73,16 +74,19 @@ def _intervals(axes: Any, found: dict[str, Any], rows: list[int], target: int) -
     frame = _first(found["candidates"], "frame")
     if frame is not None:
         after = 100 * _array([frame["half"][k] for k in rows])
-        axes.plot(after, y, "|", color=BAD, ms=11, mew=1.8)
+        axes.scatter(after, y, s=34, marker="|", color=BAD, lw=1.8, zorder=4, label="with the best frame")
     widest = np.nanmax(now) if known.any() else 100.0
-    axes.set_xlim(low / 4, widest * 1.6)
+    axes.set(xscale="log", xlim=(low / 2, widest * 2))
+    ticks = [m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5) if low / 2 <= m * 10.0**e <= 2 * widest]
+    axes.set_xticks(
+        ticks if len(ticks) < 8 else ticks[::3], [f"{x:g}" for x in (ticks if len(ticks) < 8 else ticks[::3])]
+    )
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(y, [found["intervals"][k]["control"] for k in rows])
     axes.set(xlabel="half the 95 % interval (% of the value)", ylim=(-0.6, len(rows) - 0.4))
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0, labelsize=8)
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_title("Intervals to expect\n(|: with the best further frame)", fontsize=9)
+    axes.set_title("Intervals to expect", fontsize=9)
 
 
 def _frames(axes: Any, found: dict[str, Any], names: list[str], target: int) -> None:
