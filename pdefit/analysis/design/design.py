@@ -66,7 +66,8 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
 
     data = every[found.useful].sum(axis=0)
     now = halves(data + found.prior)
-    values = [np.asarray(moved(controls, theta, jnp.asarray(s * now * scale))) for s in (0.0, -1.0, 1.0)]
+    reach = now * scale
+    values = [np.asarray(moved(controls, theta, jnp.asarray(by))) for by in (np.zeros(theta.size), -reach, reach)]
     names = controls.names()
     first = _candidates(functional, found)
     halved = halves(np.stack([data + found.prior + part for _, part in first])) if first else np.zeros((0, theta.size))

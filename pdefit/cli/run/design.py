@@ -30,13 +30,12 @@ def run_design(job: Job, options: dict[str, str]) -> None:
         raise PdefitError("design works on one fit; set members=null, and data.path to one of the files")
     if (at := options["at"]) not in ("guess", "truth"):
         raise unknown("point (at)", at, ("guess", "truth"))
+    if job.settings.twin is not None and job.settings.twin.noise == 0:
+        raise _without_noise("the twin")
     exp, console = build_experiment(job.settings), job.console
     functional = exp.alone("design")
-    if exp.source.noiseless or exp.source.unstated:
-        raise PdefitError(
-            f"A design expects the noise of {', '.join(exp.source.unstated) or 'the data'}; set noise=0.02 (a part of the "
-            f"range of each variable), or data.sigma"
-        )
+    if exp.source.unstated:
+        raise _without_noise(", ".join(exp.source.unstated))
     with console.status("one tangent solve with all that could be seen", spinner="line"):
         found = design(functional, _point(exp, at), target=options["for"] or None)
     unit = functional.problem.system.time_unit
@@ -56,6 +55,12 @@ def run_design(job: Job, options: dict[str, str]) -> None:
         f"written to {escape(str(directory / 'design.csv'))}, design.json and figures/design.png", highlight=False
     )
     console.print(f"[bold]{escape(found.sentence(_shown(unit)))}[/]", highlight=False, soft_wrap=True)
+
+
+def _without_noise(what: str) -> PdefitError:
+    return PdefitError(
+        f"A design expects the noise of {what}; set noise=0.02 (a part of the range of each variable), or data.sigma"
+    )
 
 
 def _point(exp: Experiment, at: str) -> Any:
