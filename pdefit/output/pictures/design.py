@@ -78,12 +78,12 @@ def _intervals(axes: Any, found: dict[str, Any], rows: list[int], target: int) -
     widest = np.nanmax(now) if known.any() else 100.0
     axes.set(xscale="log", xlim=(low / 2, widest * 2))
     ticks = [m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5) if low / 2 <= m * 10.0**e <= 2 * widest]
-    axes.set_xticks(
-        ticks if len(ticks) < 8 else ticks[::3], [f"{x:g}" for x in (ticks if len(ticks) < 8 else ticks[::3])]
-    )
+    ticks = ticks if len(ticks) < 8 else ticks[::3]
+    axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(y, [found["intervals"][k]["control"] for k in rows])
-    axes.set(xlabel="half the 95 % interval (% of the value)", ylim=(-0.6, len(rows) - 0.4))
+    of_zero = "; of 1 where it is 0" * any(found["intervals"][k]["value"] == 0 for k in rows)
+    axes.set(xlabel=f"half the 95 % interval (% of the value{of_zero})", ylim=(-0.6, len(rows) - 0.4))
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0, labelsize=8)
     axes.set_title("Intervals to expect", fontsize=9)
@@ -101,7 +101,9 @@ def _frames(axes: Any, found: dict[str, Any], names: list[str], target: int) -> 
     for k, colour in _colours(names, target).items():
         look = {"lw": 1.8, "zorder": 3} if k == target else {"lw": 0.9}
         axes.plot(ts, shrink[:, k], color=colour, label=names[k], **look)
-    axes.plot(record, np.ones(record.size), "|", color=TRUE, ms=5, mew=0.7, label="frames as planned", clip_on=False)
+    axes.plot(
+        record, np.ones(record.size), "|", color=TRUE, ms=5, mew=min(0.7, 30 / record.size), label="frames as planned"
+    )
     axes.axvspan(record[-1], max(ts.max(initial=record[-1]), record[-1]), color="#F2F2F2", zorder=0)
     axes.axvline(record[-1], color=BEYOND, lw=1.0, ls="--")
     axes.set(xlabel=f"time of one more frame{f' ({with_space(shown).strip()})' if shown != '1' else ''}")

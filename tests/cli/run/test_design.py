@@ -32,7 +32,7 @@ def test_an_experiment_before_it_has_data(pdefit_inside, tmp_path):
 
 def test_figures_of_maps_and_of_what_is_undetermined(tmp_path):
     """A map of blocks, scattered points, and bars without places."""
-    interval = {"control": "a", "unit": "1", "value": 1.0, "low": 0.9, "high": 1.1, "half": 0.1}
+    interval = {"control": "a", "unit": "1", "value": 0.0, "low": -0.1, "high": 0.1, "half": 0.1}
     more = {"half": [0.08, None], "shrink": [0.8, 1.0], "second": False}
     frames = [{"kind": "frame", "what": "", "variable": "", "time": t, "place": None, **more} for t in (0.0, 1.0, 3.0)]
     field = {"kind": "field", "what": "", "variable": "u", "time": None, "place": None, **more}
