@@ -34,7 +34,8 @@ CASES = {
     "reaction/fisher_front": [],
     "populations/lotka_volterra": [],
     "particles/cucker_smale": ["noise=0.01"],
-    "pathways/glycolysis": [],
+    # with the step of its experiment the tangents are not finite at the truth
+    "pathways/glycolysis": ["dt=0.002"],
     "pathways/robertson": [],
 }
 MAIN = pdefit.optimizers.LevenbergMarquardt()

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -59,7 +60,7 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
     every = found.of_times
     if not np.all(np.isfinite(every[found.useful])):
         raise PdefitError("The model is not finite at this point; see pdefit doctor, or choose another guess")
-    scale = relative_sizes(controls, theta)
+    scale = _sizes(controls, theta)
 
     def halves(matrix: np.ndarray) -> np.ndarray:
         return HALF * standard_errors(matrix) / scale
@@ -101,6 +102,13 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
         cadences=_cadences(found, every, halves),
         ts=np.asarray(functional.observations.ts),
     )
+
+
+def _sizes(controls: Controls, theta: Array) -> np.ndarray:
+    """The change of every element of theta by which its value changes by as much as it is large, and by 1 where it is 0."""
+    nothing = jnp.zeros(theta.size)
+    value, slope = map(np.asarray, jax.jvp(lambda by: moved(controls, theta, by), (nothing,), (jnp.ones(theta.size),)))
+    return np.where((value == 0) & (slope != 0), 1 / np.where(slope != 0, slope, 1.0), relative_sizes(controls, theta))
 
 
 def _one_trajectory(functional: Functional, theta: Array) -> tuple[Functional, Array]:

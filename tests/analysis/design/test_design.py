@@ -43,7 +43,7 @@ def functional(controls, observe=None, ts=TS, mask=None, noise=0.0):
     """The objective of a record of cells at the truth; its values are of no account."""
     system = Cells(k=jnp.asarray(RATE))
     observe = observe or pdefit.instruments.Select("u")
-    y0, name = system.init(None), "light" if isinstance(observe, Dye) else "u"
+    y0, name = system.init(None), "light" if isinstance(observe, Dye) else observe.fields[0]
     values = np.full((len(ts), 3), 7.0) if mask is None else np.where(mask, 7.0, np.nan)
     data = pdefit.Observations.build(ts, {name: values}, SIGMA)
     return pdefit.Functional(pdefit.Problem(system, y0, observe), data, controls, dt=0.02)
@@ -75,6 +75,14 @@ def test_a_decay_is_known_as_its_solution_says(decay):
     together = 1 / np.sqrt(exact(TS) ** -2 + exact(TS, (4.0,)) ** -2)
     assert place.half[0] == pytest.approx(together, rel=1e-6) and place.words == "u at 2, a second time"
     assert "One more frame at t = 1.25" in str(decay)
+
+
+def test_a_value_of_zero_has_its_interval_in_its_unit():
+    objective = functional({"y0": {"v": pdefit.Control(scale=0.1)}}, pdefit.instruments.Select("v"))
+    found = pdefit.design(objective, objective.theta0)
+    # v is seen at five times, of which each tells the start as it is
+    assert found.half == pytest.approx(np.full(3, HALF * SIGMA / np.sqrt(5)), rel=1e-6)
+    assert found.high == pytest.approx(found.half) and found.width(k=0) == f"±{found.half[0]:.3g}"
 
 
 def test_cadences_are_records_of_their_own(decay):
