@@ -141,7 +141,7 @@ def _candidates(functional: Functional, found: Information) -> list[tuple[Candid
     """Further observations with what they add to the matrix, (p, p). Their intervals are still empty."""
     empty, record, of_times = np.zeros(0), found.useful, found.of_times
     parts = [
-        (Candidate("frame", f"One more frame at t = {t:.4g}", empty, time=float(t)), of_times[i])
+        (Candidate("frame", f"One more frame at t = {t:.5g}", empty, time=float(t)), of_times[i])
         for i, t in enumerate(found.times.ts)
     ]
     for name, each in found.frames.items():

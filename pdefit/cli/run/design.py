@@ -34,8 +34,8 @@ def run_design(job: Job, options: dict[str, str]) -> None:
         raise _without_noise("the twin")
     exp, console = build_experiment(job.settings), job.console
     functional = exp.alone("design")
-    if exp.source.unstated:
-        raise _without_noise(", ".join(exp.source.unstated))
+    if unstated := [name for name in exp.source.unstated if name in functional.observed]:
+        raise _without_noise(", ".join(unstated))
     with console.status("one tangent solve with all that could be seen", spinner="line"):
         found = design(functional, _point(exp, at), target=options["for"] or None)
     unit = functional.problem.system.time_unit
@@ -48,7 +48,9 @@ def run_design(job: Job, options: dict[str, str]) -> None:
     draw_design(directory / "figures" / "design.png", directory / "design.json")
     _print(found, at, console, unit)
     if not isinstance(functional.formulation, Single):
-        console.print("the record is taken as one trajectory, as it is where segments join", highlight=False)
+        console.print(
+            "the record is taken as one trajectory from its start; a fit in segments learns less", highlight=False
+        )
     if exp.source.noise:
         console.print(f"the noise of {', '.join(exp.source.noise)} was estimated from the data", highlight=False)
     console.print(
