@@ -77,8 +77,11 @@ def _intervals(axes: Any, found: dict[str, Any], rows: list[int], target: int) -
         axes.scatter(after, y, s=34, marker="|", color=BAD, lw=1.8, zorder=4, label="with the best frame")
     widest = np.nanmax(now) if known.any() else 100.0
     axes.set(xscale="log", xlim=(low / 2, widest * 2))
-    ticks = [m * 10.0**e for e in range(-6, 7) for m in (1, 2, 5) if low / 2 <= m * 10.0**e <= 2 * widest]
-    ticks = ticks if len(ticks) < 8 else ticks[::3]
+    decades = np.arange(np.floor(np.log10(low / 2)), np.ceil(np.log10(2 * widest)) + 1)
+    steps = (1, 2, 5) if decades.size < 5 else (1,)
+    ticks = [
+        m * 10.0**e for e in decades[:: -(-decades.size // 6)] for m in steps if low / 2 <= m * 10.0**e <= 2 * widest
+    ]
     axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(y, [found["intervals"][k]["control"] for k in rows])
@@ -154,10 +157,13 @@ def _axes_of(places: list[dict[str, Any]]) -> list[int]:
 
 
 def _places(fig: Any, axes: Any, places: list[dict[str, Any]], target: int, name: str) -> None:
+    if all(" = " not in c["what"] and "(" not in c["what"] for c in places):
+        _bars(axes, sorted(places, key=lambda c: c["shrink"][target])[:8], target, name)
+        return
     varying = _axes_of(places)
     where = np.asarray([c["place"] for c in places])[:, varying]
     gain = 100 * (1 - np.asarray([c["shrink"][target] for c in places]))
-    title = f"A second look at a part of {places[0]['variable']}"
+    title = f"One more look at a part of {places[0]['variable']}"
     label = f"% shorter interval of {name}"
     if len(varying) == 1:
         order = np.argsort(where[:, 0])
@@ -180,12 +186,23 @@ def _places(fig: Any, axes: Any, places: list[dict[str, Any]], target: int, name
 def _others(axes: Any, found: dict[str, Any], target: int) -> None:
     """What a second look at a field, and a repeat, make of the interval, as bars."""
     rows = [c for c in found["candidates"] if c["kind"] in ("field", "recording") and not c["second"]][:8]
+    _bars(axes, rows, target, found["target"])
+    axes.set_title("One variable, or all, once more", fontsize=9)
+
+
+def _bars(axes: Any, rows: list[dict[str, Any]], target: int, name: str) -> None:
     y = np.arange(len(rows))[::-1]
-    labels = [c["variable"] or "a second recording" for c in rows]
     axes.barh(y, _array([c["shrink"][target] for c in rows]), height=0.62, color=PALE)
     axes.axvline(1.0, color=TRUE, lw=0.9, ls="--")
-    axes.set_yticks(y, labels)
-    axes.set(xlim=(0, 1.05), xlabel=f"interval of {found['target']} with it / without", ylim=(-0.6, len(rows) - 0.4))
+    words = (c["what"].removesuffix(", a second time").removesuffix(", in every frame") for c in rows)
+    axes.set_yticks(
+        y,
+        [
+            w if c["kind"] == "place" else c["variable"] or "a second recording"
+            for c, w in zip(rows, words, strict=True)
+        ],
+    )
+    axes.set(xlim=(0, 1.05), xlabel=f"{name}: interval with / without", ylim=(-0.6, len(rows) - 0.4))
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0, labelsize=8)
-    axes.set_title("One variable, or all, once more", fontsize=9)
+    axes.set_title("One more look at some places", fontsize=9)

@@ -43,7 +43,10 @@ def test_figures_of_maps_and_of_what_is_undetermined(tmp_path):
         "none": [],
     }
     for name, where in grids.items():
-        places = [{**field, "kind": "place", "place": x, "shrink": [0.9 - 0.01 * i, 1.0]} for i, x in enumerate(where)]
+        places = [
+            {**field, "kind": "place", "place": x, "what": "u at x = 1", "shrink": [0.9 - 0.01 * i, 1.0]}
+            for i, x in enumerate(where)
+        ]
         content = {
             "target": "a",
             "time_unit": "s",
