@@ -32,6 +32,7 @@ jax.config.update("jax_enable_x64", True)
 # experiments, with what they need to have noise
 CASES = {
     "reaction/fisher_front": [],
+    "reaction/fisher_front_2d": [],
     "populations/lotka_volterra": [],
     "particles/cucker_smale": ["noise=0.01"],
     # with the step of its experiment the tangents are not finite at the truth

@@ -53,8 +53,8 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
     functional, theta = _one_trajectory(with_tangents(objective), jnp.asarray(theta))
     if theta.size > FEW:
         raise PdefitError(
-            f"A design is for few unknowns, up to {FEW}, but there are {theta.size}; hold the fields (leave them out of "
-            f"controls), or use pdefit identify, which works by products"
+            f"A design is for few unknowns, up to {FEW}, but there are {theta.size}; leave the fields out of controls "
+            f"(~controls.y0 holds the initial state), or use pdefit identify, which works by products"
         )
     found, controls = information(functional, theta), functional.controls
     every = found.of_times
