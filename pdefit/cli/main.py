@@ -176,7 +176,7 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
     - `files`: those that the command line names, for the record of the run.
     - `only`: names of the jobs of a sweep that run; None for all, in a new directory.
     """
-    flags, overrides = command_line.split(words)
+    options, flags, overrides = command_line.of_verb(verb, words)
     plugins.register()
     if only is None:
         run_directory.refuse_used(overrides)
@@ -190,7 +190,7 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
 
     def task(cfg: DictConfig) -> None:
         started.append(verb)
-        _task(verb, cfg, files, wants_traceback == "1")
+        _task(verb, cfg, files, wants_traceback == "1", options)
 
     try:
         with guarded(), recorded_sweep(verb, words, files, only) as sweeps:
@@ -214,7 +214,7 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
             os.environ["HYDRA_FULL_ERROR"] = wants_traceback
 
 
-def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -> None:
+def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool, options: dict[str, str]) -> None:
     """One job. A failure is reported and remembered, so that the other jobs of a sweep still run."""
     job, console, directory = HydraConfig.get(), Console(), run_directory.current()
     name, several = job.runtime.choices.get("experiment"), job.mode == RunMode.MULTIRUN
@@ -231,7 +231,7 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
         from pdefit.cli.run.recorded import open_run
 
         typed = [o for o in job.overrides.task if not (files and o == f"experiment={name}")]
-        command = ["pdefit", verb, *files, *typed]
+        command = ["pdefit", verb, *files, *typed, *(f"{key}={value}" for key, value in options.items() if value)]
         # a job that a queue starts again in its directory goes on, on as many cores
         again = several and verb == "fit" and RunFiles(directory).has("provenance.json")
         new = Job(read_settings(cfg), directory, name, console)
@@ -241,7 +241,7 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool) -
             # Tracing makes millions of short-lived objects, and what was imported stays: a sixth of its time is saved.
             gc.freeze()
             gc.set_threshold(10_000, 10, 10)
-            run(*opened)
+            run(*opened, **({"options": options} if options else {}))
     except PdefitError as error:
         _report(str(error))
         if several:

@@ -26,7 +26,7 @@ EPS, DELTA = 1e-5, 0.05
 # thresholds for which the projections are known, too
 THRESHOLDS = 10.0 ** np.arange(-10.0, 0.5, 0.5)
 # half the width of a 95 % interval in standard deviations
-_HALF = 1.959964
+HALF = 1.959964
 # beyond this many controls a matrix takes minutes
 _MANY = 2000
 # arrays of more elements are one row
@@ -150,7 +150,7 @@ class _Question:
         nodes = np.repeat([c.is_node for c in items], [c.size for c in items])
         spectrum = Spectrum(*np.linalg.eigh(without(matrix, nodes)))
         squares, curve = spectrum.projections(self.eps) ** 2, spectrum.curve(THRESHOLDS)
-        directions, known = spectrum.unseen(self.eps), self.noise * _HALF * _errors(stated)
+        directions, known = spectrum.unseen(self.eps), self.noise * HALF * standard_errors(stated)
         found = []
         for name, i in self.rows.items():
             components = {other: float(np.sum(squares[np.ix_(i, j)])) / i.size for other, j in self.rows.items()}
@@ -174,7 +174,7 @@ class _Question:
     def by_products(self, most: int, said: Callable[[int, int, str], None]) -> list[ControlIdentifiability]:
         """The answer for every row."""
         # a prior of the others' sizes makes an interval shorter: what is left of its own prior decides
-        limit, found = _HALF * np.sqrt(self.delta), []
+        limit, found = HALF * np.sqrt(self.delta), []
         for done, (name, i) in enumerate(self.rows.items()):
             said(done, len(self.rows), name)
             start = np.zeros(self.scale.size)
@@ -186,7 +186,7 @@ class _Question:
                 # with a prior of size 1 of all unknowns
                 prior = self.noise**2
                 left = unseen_by_products(self._product(self.data), start, prior, np.ones(1), most).part @ start
-                half = _HALF * float(np.sqrt(left))
+                half = HALF * float(np.sqrt(left))
             components = {other: projection * float(np.sum(parts[j])) for other, j in self.rows.items()}
             row = ControlIdentifiability(
                 name, i, projection, unseen.curve, components, unseen.part, half, limit, self.delta
@@ -199,8 +199,12 @@ class _Question:
         return lambda v: self.scale * np.asarray(PRODUCT(objective, self.theta, jnp.asarray(self.scale * v)))
 
 
-def _errors(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, " p"]:
-    """The standard errors of a Gauss-Newton matrix, infinite for what no data determine."""
+def standard_errors(matrix: Float[np.ndarray, "... p p"]) -> Float[np.ndarray, "... p"]:
+    """The standard errors of Gauss-Newton matrices, infinite for what no data determine, and NaN of what is not finite."""
+    if matrix.ndim > 2:
+        return np.stack([standard_errors(one) for one in matrix])
+    if not np.all(np.isfinite(matrix)):
+        return np.full(len(matrix), np.nan)
     norms = column_norms(matrix)
     inverse, null = determined_inverse(matrix, norms)
     return np.where(np.any(np.abs(null) > 0.1, axis=1), np.inf, np.sqrt(np.maximum(np.diag(inverse), 0.0)))

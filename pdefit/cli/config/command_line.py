@@ -8,16 +8,18 @@ from typing import NamedTuple
 from pdefit._util.errors import PdefitError, unknown
 
 # verbs configured by Hydra, which make a run directory
-VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor", "identify")
+VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify", "doctor", "identify", "design")
 # all verbs, and the modules with their functions
 MODULES = {
     **dict.fromkeys(("fit", "resume"), "run.fit"),
-    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify", "identify", "profile")},
+    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify", "identify", "design", "profile")},
     **dict.fromkeys(("compare-adjoints", "sensitivity", "doctor"), "run.studies"),
     **dict.fromkeys(("render", "report", "export"), "run.pictures"),
     **{verb: f"commands.{verb}" for verb in ("check", "compare", "list", "new", "sweep", "verify")},
     "import": "commands.import_",
 }
+# options of verbs that Hydra configures, which are no keys of an experiment, with their defaults
+OPTIONS = {"design": {"for": "", "at": "guess"}}
 # flags of Hydra that are allowed, and their values; others read pickles or other primary configurations
 _ALONE = ("-m", "--multirun", "--resolve", "-h", "--help")
 _KINDS = ("job", "hydra", "all")
@@ -84,6 +86,12 @@ def options_among(words: Sequence[str], defaults: Mapping[str, str]) -> tuple[di
     return {**defaults, **dict(word.split("=", 1) for word in known)}, [word for word in words if word not in known]
 
 
+def of_verb(verb: str, words: Sequence[str]) -> tuple[dict[str, str], list[str], list[str]]:
+    """The own options of a verb that Hydra configures, flags with their values, and settings."""
+    options, rest = options_among(words, OPTIONS.get(verb, {}))
+    return options, *split(rest)
+
+
 def run_and_options(words: Sequence[str], verb: str, defaults: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
     """Directory that `RUN key=value ...` names, and the options, of which others are refused.
 
@@ -146,6 +154,8 @@ USAGE = """usage: pdefit VERB [key=value ...]
   sensitivity experiment=NAME   which parameters matter: the effect of each, times and over 1.5, on what is observed
   identify experiment=NAME   what its data can tell: which controls they determine, and which compensate each other, at the
                              guess; identify RUN does so at a run's estimate
+  design experiment=NAME     the intervals to expect before there are data, and what to measure next; for=CONTROL names the
+                             one to know better, at=truth looks at a twin's truth in place of the guess
   certify experiment=NAME    test the gradient of an experiment at its guess; certify RUN does so at a run's estimate,
                              and with discretisation=true fits once more with half the step, and half the cell width
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN

@@ -1,0 +1,131 @@
+"""The result of a design: intervals to expect, candidates for further observations, and cadences."""
+
+import dataclasses
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+# an interval that grows by this factor more than fewer values explain has lost what the record resolved
+LOST = 1.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A further observation, and the intervals with it.
+
+    **Arguments:**
+
+    - `kind`: `frame` (at one more time), `field` (at every frame of the record once more, or a hidden one), `place` (a part
+      of a variable at every frame once more) or `recording` (a repeat).
+    - `words`: what it is.
+    - `half`: half the width of every interval with it, as a part of the unknown, (p,).
+    - `variable`, `time`, `place`: which variable, when, and the middle of the part, where it has one.
+    - `is_second`: whether it is taken beside the best one of its kind.
+    """
+
+    kind: str
+    words: str
+    half: Float[np.ndarray, " p"]
+    variable: str = ""
+    time: float | None = None
+    place: tuple[float, ...] | None = None
+    is_second: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Cadence:
+    """A record with fewer or more frames, and its intervals.
+
+    **Arguments:**
+
+    - `every`: n keeps every n-th frame; 0.5 and 0.25 take twice and four times as many.
+    - `frames`: the number of frames that tell anything.
+    - `half`: half the width of every interval, as a part of the unknown, (p,).
+    - `lost`: by how much the interval of each unknown grew beyond the square root of the number of frames, (p,).
+    """
+
+    every: float
+    frames: int
+    half: Float[np.ndarray, " p"]
+    lost: Float[np.ndarray, " p"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """What an experiment would tell, and what could be observed beside it.
+
+    **Arguments:**
+
+    - `names`, `units`: of every element of theta.
+    - `estimate`, `low`, `high`: its value, and the ends of its 95 % interval, (p,).
+    - `half`: half the width of that interval, as a part of the value, (p,); infinite where it is undetermined. Of a value of
+      zero it is in the unit of the value.
+    - `target`: the element that should be known better.
+    - `candidates`: further observations, those of a kind in the order of what they gain, after the best ones of two.
+    - `cadences`: records with other numbers of frames, the densest first.
+    - `ts`: the times of the record.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    estimate: Float[np.ndarray, " p"]
+    low: Float[np.ndarray, " p"]
+    high: Float[np.ndarray, " p"]
+    half: Float[np.ndarray, " p"]
+    target: int
+    candidates: tuple[Candidate, ...]
+    cadences: tuple[Cadence, ...]
+    ts: Float[np.ndarray, " T"]
+
+    @property
+    def undetermined(self) -> tuple[str, ...]:
+        """The names of what the record would not determine."""
+        return tuple(name for name, half in zip(self.names, self.half, strict=True) if not np.isfinite(half))
+
+    def best(self, kind: str, second: bool = False) -> Candidate | None:
+        """The candidate of a kind that makes the interval of the target shortest; None without one."""
+        return next((c for c in self.candidates if c.kind == kind and c.is_second == second), None)
+
+    def shrink(self, candidate: Candidate) -> Float[np.ndarray, " p"]:
+        """The widths of the intervals with a candidate, as a part of those without it, (p,)."""
+        return np.where(np.isfinite(self.half), candidate.half / np.where(self.half > 0, self.half, 1.0),
+                        np.where(np.isfinite(candidate.half), 0.0, 1.0))  # fmt: skip
+
+    def width(self, half: Float[np.ndarray, " p"] | None = None, k: int | None = None) -> str:
+        """Half an interval in words, such as ±3 % or undetermined; by default that of the target as it is."""
+        k = self.target if k is None else k
+        x = float((self.half if half is None else half)[k])
+        if not math.isfinite(x):
+            return "undetermined"
+        return f"±{x:.3g}" if self.estimate[k] == 0 else f"±{100 * x:.3g} %"
+
+    @property
+    def enough(self) -> Cadence | None:
+        """The coarsest cadence at which no interval grows more than fewer values explain; None where there is one only."""
+        found = None
+        for one in self.cadences:
+            if one.every >= 1:
+                if np.any(one.lost > LOST):
+                    break
+                found = one
+        return found
+
+    def sentence(self, time_unit: str = "") -> str:
+        """The best further observation in one plain sentence."""
+        name, best = self.names[self.target], self.best("frame")
+        repeat = self.best("recording")
+        if best is None or not np.isfinite(best.half[self.target]):
+            return f"No single further frame would determine {name}."
+        at = f"{best.words}{f' {time_unit}' if time_unit else ''}"
+        again = f"; a second recording to {self.width(repeat.half)}" if repeat else ""
+        return f"{at} would shrink the interval of {name} from {self.width()} to {self.width(best.half)}{again}."
+
+    def __str__(self) -> str:
+        """One line for each unknown with its interval, and the sentence."""
+        across = max(map(len, self.names), default=0)
+        lines = [
+            f"{name:<{across}}  {x:<10.5g} {self.width(k=k):<14} {unit}".rstrip()
+            for k, (name, x, unit) in enumerate(zip(self.names, self.estimate, self.units, strict=True))
+        ]
+        return "\n".join([*lines, self.sentence()])

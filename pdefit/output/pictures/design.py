@@ -1,0 +1,208 @@
+"""Figure of a design: intervals to expect, the gain of one more frame or place, and the cadence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import NullFormatter
+
+from pdefit._util.errors import with_space
+from pdefit.output.pictures.style import BAD, BEYOND, COLORS, GOOD, PALE, TRUE, figure, readable_times
+
+# intervals that are drawn, the widest first, and unknowns with a line of their own
+_ROWS, _LINES = 16, 6
+
+
+def draw_design(path: Path, content: Path) -> None:
+    """Draw the intervals as bars, and what one more frame, another cadence and a second look at a place make of one of them.
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `content`: path of design.json.
+    """
+    found: dict[str, Any] = json.loads(content.read_text(encoding="utf-8"))
+    names = [row["control"] for row in found["intervals"]]
+    target = names.index(found["target"])
+    places = _best_places(found["candidates"], target)
+    rows = _widest(found["intervals"], target)
+    high = max(2.4, 0.9 + 0.2 * len(rows))
+    with figure(path, 7.0, high + 2.6) as fig:
+        grid: Any = fig.subplots(2, 2, height_ratios=[high, 2.6])
+        _intervals(grid[0, 0], found, rows, target)
+        _frames(grid[0, 1], found, names, target)
+        _cadence(grid[1, 0], found, names, target)
+        if places:
+            _places(fig, grid[1, 1], places, target, found["target"])
+        else:
+            _others(grid[1, 1], found, target)
+        named = {}
+        for axes in (grid[0, 0], grid[0, 1], grid[1, 0]):
+            named |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+        fig.legend(named.values(), named.keys(), loc="outside lower center", ncols=5)
+
+
+def _widest(intervals: list[dict[str, Any]], target: int) -> list[int]:
+    """The numbers of the intervals that are drawn: undetermined ones and the widest first, and the target."""
+    order = sorted(
+        range(len(intervals)), key=lambda k: (intervals[k]["half"] is not None, -(intervals[k]["half"] or 0))
+    )
+    return order[:_ROWS] if target in order[:_ROWS] else [*order[: _ROWS - 1], target]
+
+
+def _array(values: list[float | None]) -> np.ndarray:
+    return np.asarray([np.nan if x is None else x for x in values], float)
+
+
+def _first(candidates: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+    return next((c for c in candidates if c["kind"] == kind and not c["second"]), None)
+
+
+def _intervals(axes: Any, found: dict[str, Any], rows: list[int], target: int) -> None:
+    y = np.arange(len(rows))[::-1]
+    now = 100 * _array([found["intervals"][k]["half"] for k in rows])
+    known = np.isfinite(now)
+    low = np.nanmin(now) if known.any() else 1.0
+    axes.hlines(y, 0, 1, transform=axes.get_yaxis_transform(), color="#E6E6E6", lw=0.8)
+    colours = [GOOD if k == target else COLORS[6] for k in rows]
+    axes.scatter(now, y, s=34, color=colours, zorder=3, label="as planned")
+    for position in y[~known]:
+        axes.text(
+            0.03, position, "undetermined", transform=axes.get_yaxis_transform(), va="center", color=BAD, fontsize=8
+        )
+    frame = _first(found["candidates"], "frame")
+    if frame is not None:
+        after = 100 * _array([frame["half"][k] for k in rows])
+        axes.scatter(after, y, s=34, marker="|", color=BAD, lw=1.8, zorder=4, label="with the best frame")
+    widest = np.nanmax(now) if known.any() else 100.0
+    axes.set(xscale="log", xlim=(low / 2, widest * 2))
+    decades = np.arange(np.floor(np.log10(low / 2)), np.ceil(np.log10(2 * widest)) + 1)
+    steps = (1, 2, 5) if decades.size < 5 else (1,)
+    ticks = [
+        m * 10.0**e for e in decades[:: -(-decades.size // 6)] for m in steps if low / 2 <= m * 10.0**e <= 2 * widest
+    ]
+    axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_yticks(y, [found["intervals"][k]["control"] for k in rows])
+    of_zero = "; of 1 where it is 0" * any(found["intervals"][k]["value"] == 0 for k in rows)
+    axes.set(xlabel=f"half the 95 % interval (% of the value{of_zero})", ylim=(-0.6, len(rows) - 0.4))
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0, labelsize=8)
+    axes.set_title("Intervals to expect", fontsize=9)
+
+
+def _frames(axes: Any, found: dict[str, Any], names: list[str], target: int) -> None:
+    frames = sorted(
+        (c for c in found["candidates"] if c["kind"] == "frame" and not c["second"]), key=lambda c: c["time"]
+    )
+    unit = found["time_unit"]
+    ts, shown = readable_times(np.asarray([c["time"] for c in frames]), unit)
+    record = readable_times(np.asarray([*found["times"], frames[-1]["time"]] if frames else found["times"]), unit)[0]
+    record = record[: len(found["times"])]
+    shrink = np.asarray([_array(c["shrink"]) for c in frames]).reshape(len(frames), -1)
+    for k, colour in _colours(names, target).items():
+        look = {"lw": 1.8, "zorder": 3} if k == target else {"lw": 0.9}
+        axes.plot(ts, shrink[:, k], color=colour, label=names[k], **look)
+    axes.plot(
+        record, np.ones(record.size), "|", color=TRUE, ms=5, mew=min(0.7, 30 / record.size), label="frames as planned"
+    )
+    axes.axvspan(record[-1], max(ts.max(initial=record[-1]), record[-1]), color="#F2F2F2", zorder=0)
+    axes.axvline(record[-1], color=BEYOND, lw=1.0, ls="--")
+    axes.set(xlabel=f"time of one more frame{f' ({with_space(shown).strip()})' if shown != '1' else ''}")
+    axes.set(ylabel="interval with it / without")
+    axes.set_title("What one more frame gains", fontsize=9)
+
+
+def _colours(names: list[str], target: int) -> dict[int, str]:
+    """The target and some others with a colour each."""
+    others = [k for k in range(len(names)) if k != target][: _LINES - 1]
+    return {target: GOOD} | dict(zip(others, [c for c in COLORS[2:] if c != GOOD], strict=False))
+
+
+def _cadence(axes: Any, found: dict[str, Any], names: list[str], target: int) -> None:
+    rows = found["cadences"]
+    n = np.asarray([r["frames"] for r in rows], float)
+    half = np.asarray([_array(r["half"]) for r in rows])
+    now = next(i for i, r in enumerate(rows) if r["every"] == 1)
+    for k, colour in _colours(names, target).items():
+        look = {"lw": 1.8, "zorder": 3} if k == target else {"lw": 0.9}
+        axes.plot(n, half[:, k] / half[now, k], "o-", ms=3.5, color=colour, label=names[k], **look)
+    axes.plot(n, np.sqrt(n[now] / n), color=TRUE, lw=1.0, ls="--", label="as the number of values")
+    axes.axvline(n[now], color=TRUE, lw=0.7, ls=":")
+    axes.set(xscale="log", yscale="log", xlabel="frames that tell anything", ylabel="interval / as planned")
+    axes.set_xticks(n, [f"{x:g}" for x in n])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    low, top = axes.get_ylim()
+    ticks = [x for x in (0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 1000) if low <= x <= top]
+    axes.set_yticks(ticks, [f"{x:g}" for x in ticks])
+    axes.set_title("Which cadence is enough", fontsize=9)
+
+
+def _best_places(candidates: list[dict[str, Any]], target: int) -> list[dict[str, Any]]:
+    """The places of the variable that gains most, those along one or two axes only."""
+    places = [c for c in candidates if c["kind"] == "place" and not c["second"] and c["shrink"][target] is not None]
+    if not places:
+        return []
+    best = min(places, key=lambda c: c["shrink"][target])
+    own = [c for c in places if c["variable"] == best["variable"]]
+    varying = _axes_of(own)
+    return own if len(own) > 1 and 1 <= len(varying) <= 2 else []
+
+
+def _axes_of(places: list[dict[str, Any]]) -> list[int]:
+    middles = np.asarray([c["place"] for c in places])
+    return [axis for axis in range(middles.shape[1]) if np.ptp(middles[:, axis]) > 0]
+
+
+def _places(fig: Any, axes: Any, places: list[dict[str, Any]], target: int, name: str) -> None:
+    if all(" = " not in c["what"] and "(" not in c["what"] for c in places):
+        _bars(axes, sorted(places, key=lambda c: c["shrink"][target])[:8], target, name)
+        return
+    varying = _axes_of(places)
+    where = np.asarray([c["place"] for c in places])[:, varying]
+    gain = 100 * (1 - np.asarray([c["shrink"][target] for c in places]))
+    title = f"One more look at a part of {places[0]['variable']}"
+    label = f"% shorter interval of {name}"
+    if len(varying) == 1:
+        order = np.argsort(where[:, 0])
+        axes.plot(where[order, 0], gain[order], "o-", ms=3.5, color=GOOD)
+        axes.set(xlabel="position", ylabel=label, ylim=(0, None))
+    else:
+        first, second = (np.unique(where[:, a]) for a in (0, 1))
+        if first.size * second.size == len(places):
+            values = np.full((first.size, second.size), np.nan)
+            values[np.searchsorted(first, where[:, 0]), np.searchsorted(second, where[:, 1])] = gain
+            drawn = axes.pcolormesh(first, second, values.T, shading="nearest", rasterized=True, vmin=0)
+        else:
+            drawn = axes.scatter(*where.T, c=gain, s=24, vmin=0)
+        fig.colorbar(drawn, ax=axes, label=label)
+        axes.grid(visible=False)
+        axes.set(xlabel="first axis", ylabel="second axis")
+    axes.set_title(title, fontsize=9)
+
+
+def _others(axes: Any, found: dict[str, Any], target: int) -> None:
+    """What a second look at a field, and a repeat, make of the interval, as bars."""
+    rows = [c for c in found["candidates"] if c["kind"] in ("field", "recording") and not c["second"]][:8]
+    _bars(axes, rows, target, found["target"])
+    axes.set_title("One variable, or all, once more", fontsize=9)
+
+
+def _bars(axes: Any, rows: list[dict[str, Any]], target: int, name: str) -> None:
+    y = np.arange(len(rows))[::-1]
+    axes.barh(y, _array([c["shrink"][target] for c in rows]), height=0.62, color=PALE)
+    axes.axvline(1.0, color=TRUE, lw=0.9, ls="--")
+    words = (c["what"].removesuffix(", a second time").removesuffix(", in every frame") for c in rows)
+    axes.set_yticks(
+        y,
+        [
+            w if c["kind"] == "place" else c["variable"] or "a second recording"
+            for c, w in zip(rows, words, strict=True)
+        ],
+    )
+    axes.set(xlim=(0, 1.05), xlabel=f"{name}: interval with / without", ylim=(-0.6, len(rows) - 0.4))
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0, labelsize=8)
+    axes.set_title("One more look at some places", fontsize=9)
