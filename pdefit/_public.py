@@ -80,6 +80,8 @@ from pdefit.inverse.uncertainty.field_posterior import FieldPosterior as FieldPo
 from pdefit.inverse.uncertainty.field_posterior import field_posterior as field_posterior
 from pdefit.inverse.uncertainty.intervals import Intervals as Intervals
 from pdefit.inverse.uncertainty.intervals import intervals as intervals
+from pdefit.inverse.uncertainty.marginal_likelihood import MarginalLikelihood as MarginalLikelihood
+from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood as marginal_likelihood
 from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
 from pdefit.systems.fields import field as field
 from pdefit.systems.fourier_grid import FourierGrid as FourierGrid

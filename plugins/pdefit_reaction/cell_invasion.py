@@ -59,4 +59,6 @@ class CellInvasion(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerifiabl
         system = cls(grid, *map(jnp.asarray, (0.012, 1.2, 1700.0, 0.5, 1.5)))
         # smooth, so that orders can be measured
         y = State(850 * (1 + 0.8 * jnp.cos(2 * jnp.pi * grid.mesh()[0] / 1.9)))
-        return Example(system, y, np.linspace(0.0, 1.0, 4), 0.2 * grid.spacing[0] ** 2 / 0.012, space_order=2, time_order=4)
+        return Example(
+            system, y, np.linspace(0.0, 1.0, 4), 0.2 * grid.spacing[0] ** 2 / 0.012, space_order=2, time_order=4
+        )
