@@ -25,6 +25,9 @@ from pdefit.analysis.debug.doctor import doctor as doctor
 from pdefit.analysis.forecast.lyapunov import LyapunovResult as LyapunovResult
 from pdefit.analysis.forecast.lyapunov import lyapunov as lyapunov
 from pdefit.analysis.goodness.evidence import Quality as Quality
+from pdefit.analysis.goodness.information import Candidate as Candidate
+from pdefit.analysis.goodness.information import conclusion as conclusion
+from pdefit.analysis.goodness.information import criteria as criteria
 from pdefit.analysis.goodness.quality import judge as judge
 from pdefit.analysis.identifiability.compensation import Compensation as Compensation
 from pdefit.analysis.identifiability.compensation import compensation as compensation

@@ -21,6 +21,7 @@ _NEAR = 5
 
 def main(folder: Path) -> None:
     wells, counts, densities = list[str](), list[np.ndarray](), list[np.ndarray]()
+    times, x = np.zeros(0), np.zeros(0)
     for seeding in SEEDINGS:
         with open(folder / f"CellDensity_{seeding}.csv", newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
@@ -47,13 +48,15 @@ def main(folder: Path) -> None:
             license="MIT, Copyright (c) 2022 Daniel VandenHeuvel and contributors",
             history="converted by scripts/make_scratch_assay.py of pdefit; sigma added, the counting error",
         )
-        file.create_dataset("well", data=wells, dtype=h5py.string_dtype())
-        file.create_dataset("time", data=times)
-        file["time"].attrs.update(units="h", long_name="time since the first photograph")
-        file.create_dataset("x", data=x)
-        file["x"].attrs.update(units="um", long_name="middle of a column across the scratch")
-        for axis in ("well", "time", "x"):
-            file[axis].make_scale(axis)
+        scales = {
+            "well": file.create_dataset("well", data=wells, dtype=h5py.string_dtype()),
+            "time": file.create_dataset("time", data=times),
+            "x": file.create_dataset("x", data=x),
+        }
+        scales["time"].attrs.update(units="h", long_name="time since the first photograph")
+        scales["x"].attrs.update(units="um", long_name="middle of a column across the scratch")
+        for axis, scale in scales.items():
+            scale.make_scale(axis)
         for name, values, unit, meaning in (
             ("density", density, "cells/mm^2", "cells of a column over its area"),
             ("sigma", sigma, "cells/mm^2", "counting error of the density, from the mean count of five columns"),
@@ -61,8 +64,8 @@ def main(folder: Path) -> None:
         ):
             stored = file.create_dataset(name, data=values, compression="gzip", shuffle=True)
             stored.attrs.update(units=unit, long_name=meaning)
-            for number, axis in enumerate(("well", "time", "x")):
-                stored.dims[number].attach_scale(file[axis])
+            for number, scale in enumerate(scales.values()):
+                stored.dims[number].attach_scale(scale)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class CellInvasion(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerifiabl
     def init(self, key):
         """A scratch: a third of the width is empty."""
         x, width = self.grid.mesh()[0], self.grid.extent[0]
-        return State(self.K * (0.05 + 0.35 * (jnp.abs(x - self.grid.origin[0] - width / 2) > width / 6)))
+        return State(self.K * (0.05 + 0.35 * (jnp.abs(x - self.grid.corner[0] - width / 2) > width / 6)))
 
     def stable_step(self, y):
         fastest = max(float(jnp.max(y.u / self.K)), 1.0) ** max(float(self.m), 0.0)

@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2
 from pdefit.analysis.goodness.verdict import MISSES, STOPPED_AND_MISSES
+from pdefit.inverse.uncertainty.marginal_likelihood import MarginalLikelihood
 
 # differences of BIC, or of twice the ln of evidence, that are worth no mention, positive, and strong (Kass and Raftery)
 _NOTHING, _POSITIVE, _STRONG = 2.0, 6.0, 10.0
@@ -41,6 +42,13 @@ class Candidate:
     log_evidence: float | None = None
     log_evidence_noise: float | None = None
     effective_values: float | None = None
+
+    @classmethod
+    def of(cls, name: str, likelihood: MarginalLikelihood, verdict: str, **options: Any) -> "Candidate":
+        """The candidate of a fit, from its marginal likelihood and the word of its verdict; `options` as of the class."""
+        found = {key: getattr(likelihood, key) for key in ("log_evidence", "log_evidence_noise")}
+        sizes = likelihood.chi2, likelihood.values, likelihood.effective_unknowns
+        return cls(name, *sizes, verdict, **found, **options)
 
     @property
     def misses(self) -> bool:

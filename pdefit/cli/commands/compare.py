@@ -150,7 +150,8 @@ def _sigma(fit: RunFiles, field: str) -> list[float]:
 def _chosen(fits: Sequence[RunFiles], names: Sequence[str], results: Sequence[dict[str, Any]]) -> list[str]:
     """Sentences that say which model is preferred; what they rest on is added to the results."""
     try:
-        each = [candidate(*of, result["fitted_numbers"]) for *of, result in zip(fits, names, results, strict=True)]
+        numbers = [result["fitted_numbers"] for result in results]
+        each = [candidate(fit, name, n) for fit, name, n in zip(fits, names, numbers, strict=True)]
         same = len({result["fitted"] for result in results}) == 1
         columns, said = judged(each, fits, same, _misfits(fits, ahead=True))
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):

@@ -51,7 +51,8 @@ class MarginalLikelihood:
 
     def __str__(self) -> str:
         number = self.reason if self.log_evidence is None else f"ln evidence {self.log_evidence:.6g}"
-        return f"{self.values} values, chi2 {self.chi2:.6g}, {self.effective_unknowns:.4g} unknowns, {number}"
+        many = "" if self.unknowns == 1 else "s"
+        return f"{self.values} values, chi2 {self.chi2:.6g}, {self.effective_unknowns:.4g} unknown{many}, {number}"
 
 
 def marginal_likelihood(
