@@ -4,8 +4,8 @@
 
 All fits end at 36 h, and the photographs of 48 h are predicted. `joint` fits all wells with the same numbers, `seedings`
 those of each seeding alone, and `unseen` all but one seeding, of which only the first photograph is known. Misfits are root
-mean squares in cells/mm^2, beside the counting error. The published D and r are fits of Fisher's equation to means of three wells
-(J. H. Lagergren et al., PLoS Comput. Biol. 16:e1008462, doi:10.1371/journal.pcbi.1008462).
+mean squares in cells/mm^2, beside the counting error. The published D (mm^2/day) and r (1/day) are fits of Fisher's equation to
+means of three wells (J. H. Lagergren et al., PLoS Comput. Biol. 16:e1008462, doi:10.1371/journal.pcbi.1008462).
 """
 
 import sys
@@ -82,7 +82,7 @@ def compared(exps, made):
             f"{rms(sigma[:, :4]):.1f}), frames {np.array2string(ends, precision=0)}"
         )
         print(
-            f"          chi2/value {average.chi2 / average.values:.3f}, k {average.effective_unknowns:.1f}, correlation 24-36 h "
+            f"    chi2/value {average.chi2 / average.values:.3f}, k {average.effective_unknowns:.1f}, correlation 24-36 h "
             f"{later:.2f}, of neighbours {beside:.2f}; ln Z {average.log_evidence or np.nan:.1f}, with a factor of sigma "
             f"{average.log_evidence_noise or np.nan:.1f} {average.reason}"
         )
