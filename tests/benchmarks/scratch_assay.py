@@ -44,7 +44,7 @@ def left(exp, functional, theta, chosen=slice(None)):
     parts = list(zip(exp.recordings.values(), functional.parts(theta), strict=True))[chosen]
     for one, (made, own) in parts:
         problem, record = made.at(own), one.source.record
-        seen = pdefit.solve(problem.system, problem.y0, record.ts, solver=pdefit.solvers.RK4(), dt=0.02)
+        seen = pdefit.solve(problem.system, problem.y0, record.ts, solver=pdefit.solvers.RK4(), dt=made.dt, t0=0.0)
         out.append(np.asarray(record.values["u"] - seen.u))
         sigma.append(np.asarray(record.sigma["u"]))
     return np.stack(out), np.stack(sigma)
