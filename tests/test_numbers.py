@@ -21,6 +21,7 @@ UNMEASURED = (
     "cardiac/canine_traces",
     "reaction/scratch_assay",
     "reaction/scratch_growth",
+    "reaction/scratch_lag",
     "reaction/scratch_porous",
     "populations/lotka_volterra_500",
     "cardiac/bocf_parameters_512",

@@ -1,4 +1,4 @@
-"""Three models of cells that close a scratch: what they predict, what they estimate, and what they leave over.
+"""Four models of cells that close a scratch: what they predict, what they estimate, and what they leave over.
 
     ./run python tests/benchmarks/scratch_assay.py [joint] [seedings] [unseen]
 
@@ -18,7 +18,7 @@ import numpy as np
 import pdefit
 
 jax.config.update("jax_enable_x64", True)
-MODELS = {"fisher": "scratch_assay", "porous": "scratch_porous", "growth": "scratch_growth"}
+MODELS = {"fisher": "scratch_assay", "porous": "scratch_porous", "growth": "scratch_growth", "lag": "scratch_lag"}
 PUBLISHED = {
     10: (0.0074, 1.05),
     12: (0.0061, 1.05),
@@ -59,7 +59,7 @@ def fitted(exp, functional, name):
     found = pdefit.fit(functional, exp.stages)
     known = pdefit.intervals(found.functional, found.theta, sigma_stated=True, equations=found.equations)
     average = pdefit.marginal_likelihood(found.functional, found.theta, equations=found.equations)
-    few = [k for k, n in enumerate(known.names) if n in ("D", "r", "K", "m", "a")]
+    few = [k for k, n in enumerate(known.names) if n in ("D", "r", "K", "m", "a", "lag")]
     said = "  ".join(f"{known.names[k]} {known.estimate[k]:.4g} [{known.low[k]:.4g}, {known.high[k]:.4g}]" for k in few)
     print(f"  {name:<7} {'' if found.converged else 'NOT CONVERGED '}{said}  ({known.method})")
     return found, average

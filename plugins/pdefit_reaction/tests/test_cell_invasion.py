@@ -1,4 +1,4 @@
-"""The three models of one class against what is known of each of them."""
+"""The models of one class against what is known of each of them."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,8 +11,8 @@ GRID = pdefit.CartesianGrid(shape=(200,), extent=(2.0,), origin=(-1.0,), length_
 RATE = eqx.filter_jit(CellInvasion.vector_field)
 
 
-def cells(D=0.01, r=1.2, K=1700.0, m=0.0, a=1.0):
-    return CellInvasion(GRID, *map(jnp.asarray, (D, r, K, m, a)))
+def cells(D=0.01, r=1.2, K=1700.0, m=0.0, a=1.0, lag=0.0):
+    return CellInvasion(GRID, *map(jnp.asarray, (D, r, K, m, a, lag)))
 
 
 def state(u):
@@ -23,7 +23,7 @@ def test_it_contains_fishers_equation():
     fisher = FisherKPP(GRID, jnp.asarray(0.01), jnp.asarray(1.2), 0.2)
     y = fisher.init(None)
     expected = 1700 * fisher.vector_field(0.0, y, None).u
-    np.testing.assert_allclose(RATE(cells(), 0.0, state(1700 * y.u), None).u, expected, atol=1e-9)
+    np.testing.assert_allclose(RATE(cells(), 1.0, state(1700 * y.u), None).u, expected, atol=1e-9)
 
 
 def test_crowding_is_richards_growth():
@@ -31,7 +31,13 @@ def test_crowding_is_richards_growth():
     r, K, a, t = 1.2, 1700.0, 2.5, 0.4
     u = K * (1 + 3 * np.exp(-a * r * t)) ** (-1 / a)
     rate = u * r * 3 * np.exp(-a * r * t) / (1 + 3 * np.exp(-a * r * t))
-    np.testing.assert_allclose(RATE(cells(a=a), 0.0, state(np.full(200, u)), None).u, rate, rtol=1e-12)
+    np.testing.assert_allclose(RATE(cells(a=a), 1.0, state(np.full(200, u)), None).u, rate, rtol=1e-12)
+
+
+def test_growth_wakes_up():
+    """After one lag it has come to 1 - 1/e."""
+    full, awake = (np.asarray(RATE(cells(lag=x), 0.5, state(np.full(200, 300.0)), None).u) for x in (0.0, 0.5))
+    np.testing.assert_allclose(awake, (1 - np.exp(-1)) * full, rtol=1e-12)
 
 
 def test_crowded_cells_spread_as_a_porous_medium():
@@ -52,11 +58,14 @@ def test_crowded_cells_spread_as_a_porous_medium():
 
 def test_an_empty_place_has_derivatives():
     """Powers of a density of zero are cut off below a share that no count sees."""
-    system = cells(m=0.5, a=1.5)
+    system = cells(m=0.5, a=1.5, lag=0.3)
 
     def total(system, u):
-        return jnp.sum(system.vector_field(0.0, state(u), None).u ** 2)
+        return jnp.sum(system.vector_field(0.1, state(u), None).u ** 2)
 
     u = jnp.zeros(200).at[50:100].set(900.0).at[100:110].set(-5.0)
     gradients = eqx.filter_jit(eqx.filter_grad(lambda both: total(*both)))((system, u))
-    assert all(np.all(np.isfinite(x)) for x in (gradients[1], *(getattr(gradients[0], n) for n in "DrKma")))
+    assert all(
+        np.all(np.isfinite(x))
+        for x in (gradients[1], *(getattr(gradients[0], n) for n in ("D", "r", "K", "m", "a", "lag")))
+    )
