@@ -182,7 +182,10 @@ def _by_criteria(candidates: Sequence[Candidate]) -> str:
             for one in candidates
         ]
         size, unit = np.asarray([one.bic for one in each]), "BIC"
-    counted = "" if fewer is None else f", counting that residuals are correlated (as {fewer:.3g} independent values)"
+    unknown = ", as if residuals were independent" if any(one.misses for one in candidates) else ""
+    counted = (
+        unknown if fewer is None else f", counting that residuals are correlated (as {fewer:.3g} independent values)"
+    )
     order = np.argsort(size)
     gap, best, second = float(size[order[1]] - size[order[0]]), candidates[order[0]].name, candidates[order[1]].name
     if gap < _NOTHING:

@@ -91,6 +91,8 @@ def test_none_of_these_is_an_answer():
     said = conclusion(both)
     assert said[0] == "None of these explains the data: every run misses structure"
     assert said[1].startswith("Of them, degree 1 is very strongly preferred")
+    # nobody knows how many values are independent
+    assert said[1].endswith("units of BIC, as if residuals were independent")
     both[0] = dataclasses.replace(both[0], verdict=FITTED)
     assert not conclusion(both)[0].startswith("None")
 
