@@ -36,12 +36,12 @@ class Candidate:
     name: str
     chi2: float
     values: int
-    unknowns: float
+    unknowns: int | float
     verdict: str = ""
     sigma_stated: bool = True
     log_evidence: float | None = None
     log_evidence_noise: float | None = None
-    effective_values: float | None = None
+    effective_values: int | float | None = None
 
     @classmethod
     def of(cls, name: str, likelihood: MarginalLikelihood, verdict: str, **options: Any) -> "Candidate":
@@ -78,7 +78,12 @@ class HeldOut(NamedTuple):
 
 
 def criteria(
-    chi2: float, values: int, unknowns: float, *, sigma_known: bool = True, effective_values: float | None = None
+    chi2: float,
+    values: int,
+    unknowns: int | float,
+    *,
+    sigma_known: bool = True,
+    effective_values: int | float | None = None,
 ) -> Criteria:
     """AIC, AICc and BIC of a least-squares fit, up to a constant of the data.
 
@@ -114,7 +119,7 @@ def sigma_is_known(candidates: Sequence[Candidate]) -> bool:
     return all(one.sigma_stated for one in candidates) and _SMALLEST_CHI2 <= best <= LARGEST_CHI2
 
 
-def independent_values(candidates: Sequence[Candidate]) -> float | None:
+def independent_values(candidates: Sequence[Candidate]) -> int | float | None:
     """The fewest independent values that any model leaves; None where no residuals are correlated."""
     return min((one.effective_values for one in candidates if one.effective_values is not None), default=None)
 
