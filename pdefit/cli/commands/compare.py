@@ -157,7 +157,9 @@ def _chosen(fits: Sequence[RunFiles], names: Sequence[str], results: Sequence[di
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
         raise PdefitError("the summary.json of one of these runs is damaged; put it back") from None
     for result, column in zip(results, columns, strict=True):
-        result |= column
+        # the residuals of many recordings come last, so that a long table is cut there
+        last = {key: result.pop(key) for key in [*result] if key.startswith("rms residual")}
+        result |= column | last
     return said
 
 
