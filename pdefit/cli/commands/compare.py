@@ -70,7 +70,9 @@ def run_compare(arguments: list[str], console: Console) -> None:
     cells = [{key.replace("_", " "): as_text(x) for key, x in of.items() if x is not None} for of in results]
     for of, row in [(of, row) for of, parameters in zip(cells, rows, strict=True) for row in parameters]:
         of[f"{row.control} ({row.unit})".removesuffix(" (1)")] = "; ".join(filter(None, estimate_and_interval(row)))
-    keys = [*dict.fromkeys(key for of in cells for key in of)][:_MOST_ROWS]
+    keys = dict.fromkeys(key for of in cells for key in of)
+    # what there is many of comes last, so that a long table is cut there
+    keys = sorted(keys, key=lambda key: key.startswith(("rms residual", "y0.")))[:_MOST_ROWS]
     tables = {"settings that differ": settings, "results": {key: [of.get(key, "") for of in cells] for key in keys}}
     names = [os.path.relpath(run, os.path.commonpath([*map(os.path.abspath, runs)])) for run in runs]
     for title, of in tables.items():
@@ -157,9 +159,7 @@ def _chosen(fits: Sequence[RunFiles], names: Sequence[str], results: Sequence[di
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
         raise PdefitError("the summary.json of one of these runs is damaged; put it back") from None
     for result, column in zip(results, columns, strict=True):
-        # the residuals of many recordings come last, so that a long table is cut there
-        last = {key: result.pop(key) for key in [*result] if key.startswith("rms residual")}
-        result |= column | last
+        result |= column
     return said
 
 
