@@ -28,6 +28,9 @@ from pdefit.analysis.design.result import Design as Design
 from pdefit.analysis.forecast.lyapunov import LyapunovResult as LyapunovResult
 from pdefit.analysis.forecast.lyapunov import lyapunov as lyapunov
 from pdefit.analysis.goodness.evidence import Quality as Quality
+from pdefit.analysis.goodness.information import Candidate as Candidate
+from pdefit.analysis.goodness.information import conclusion as conclusion
+from pdefit.analysis.goodness.information import criteria as criteria
 from pdefit.analysis.goodness.quality import judge as judge
 from pdefit.analysis.identifiability.compensation import Compensation as Compensation
 from pdefit.analysis.identifiability.compensation import compensation as compensation
@@ -83,6 +86,8 @@ from pdefit.inverse.uncertainty.field_posterior import FieldPosterior as FieldPo
 from pdefit.inverse.uncertainty.field_posterior import field_posterior as field_posterior
 from pdefit.inverse.uncertainty.intervals import Intervals as Intervals
 from pdefit.inverse.uncertainty.intervals import intervals as intervals
+from pdefit.inverse.uncertainty.marginal_likelihood import MarginalLikelihood as MarginalLikelihood
+from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood as marginal_likelihood
 from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
 from pdefit.systems.fields import field as field
 from pdefit.systems.fourier_grid import FourierGrid as FourierGrid

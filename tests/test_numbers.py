@@ -19,6 +19,10 @@ SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 # many minutes, or not yet measured on an idle machine
 UNMEASURED = (
     "cardiac/canine_traces",
+    "reaction/scratch_assay",
+    "reaction/scratch_growth",
+    "reaction/scratch_lag",
+    "reaction/scratch_porous",
     "populations/lotka_volterra_500",
     "cardiac/bocf_parameters_512",
     "flow/active_nematic",

@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from pdefit._util.errors import PdefitError, sentence, with_space
+from pdefit.cli.commands._model_choice import candidate, judged
 from pdefit.cli.config.command_line import options_among
 from pdefit.cli.run.recorded import read_recorded
 from pdefit.data.readers.fields import lazy_fields, open_film
@@ -37,7 +38,7 @@ _AT_ONCE = 1 << 23
 
 
 def run_compare(arguments: list[str], console: Console) -> None:
-    """Print runs of the same data side by side, and write compare.csv and compare.html.
+    """Print runs of the same data side by side, with the model to prefer, and write compare.csv and compare.html.
 
     **Arguments:**
 
@@ -57,6 +58,8 @@ def run_compare(arguments: list[str], console: Console) -> None:
     results = [_results(*of) for of in zip(fits, left, strict=True)]
     for of in results:
         of["chi2_above_the_first"] = of["chi2"] - results[0]["chi2"] if of["fitted"] == results[0]["fitted"] else None
+    names = [os.path.relpath(run, os.path.commonpath([*map(os.path.abspath, runs)])) for run in runs]
+    said = _chosen(fits, names, results)
     rows = [read_parameters(fit.path("parameters.csv")) for fit in fits]
     # the first entry of a row is the name of its control
     entries = [{f"{row.control}.{key}": x for row in of for key, x in [*vars(row).items()][1:]} for of in rows]
@@ -67,7 +70,9 @@ def run_compare(arguments: list[str], console: Console) -> None:
     cells = [{key.replace("_", " "): as_text(x) for key, x in of.items() if x is not None} for of in results]
     for of, row in [(of, row) for of, parameters in zip(cells, rows, strict=True) for row in parameters]:
         of[f"{row.control} ({row.unit})".removesuffix(" (1)")] = "; ".join(filter(None, estimate_and_interval(row)))
-    keys = [*dict.fromkeys(key for of in cells for key in of)][:_MOST_ROWS]
+    keys = dict.fromkeys(key for of in cells for key in of)
+    # what there is many of comes last, so that a long table is cut there
+    keys = sorted(keys, key=lambda key: key.startswith(("rms residual", "y0.")))[:_MOST_ROWS]
     tables = {"settings that differ": settings, "results": {key: [of.get(key, "") for of in cells] for key in keys}}
     names = [os.path.relpath(run, os.path.commonpath([*map(os.path.abspath, runs)])) for run in runs]
     for title, of in tables.items():
@@ -76,7 +81,10 @@ def run_compare(arguments: list[str], console: Console) -> None:
             table.add_row(*(escape(sentence(text)) for text in (key, *texts)))
         console.print(table, "")
     reports = [quote(os.path.relpath(f.path("report.html"), out)) if f.has("report.html") else "" for f in fits]
-    write_compare_page(out / "compare.html", dict(zip(names, left, strict=True)), reports=reports, tables=tables)
+    shown = dict(zip(names, left, strict=True))
+    write_compare_page(out / "compare.html", shown, reports=reports, tables=tables, conclusion=said)
+    for line in said:
+        console.print(escape(sentence(line)), style="bold", highlight=False, soft_wrap=True)
     console.print(escape(f"{out}/compare.csv\n{out}/compare.html"), highlight=False, soft_wrap=True)
 
 
@@ -141,13 +149,27 @@ def _sigma(fit: RunFiles, field: str) -> list[float]:
     return sorted({min(known), max(known)}) if known else []
 
 
-def _misfits(fits: Sequence[RunFiles]) -> list[dict[str, Misfit]]:
-    """Misfits of each run at the frames that all fit, by recording and quantity."""
+def _chosen(fits: Sequence[RunFiles], names: Sequence[str], results: Sequence[dict[str, Any]]) -> list[str]:
+    """Sentences that say which model is preferred; what they rest on is added to the results."""
+    try:
+        numbers = [result["fitted_numbers"] for result in results]
+        each = [candidate(fit, name, n) for fit, name, n in zip(fits, names, numbers, strict=True)]
+        same = len({result["fitted"] for result in results}) == 1
+        columns, said = judged(each, fits, same, _misfits(fits, ahead=True))
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
+        raise PdefitError("the summary.json of one of these runs is damaged; put it back") from None
+    for result, column in zip(results, columns, strict=True):
+        result |= column
+    return said
+
+
+def _misfits(fits: Sequence[RunFiles], ahead: bool = False) -> list[dict[str, Misfit]]:
+    """Misfits of each run at the frames that all fit, or that all forecast, by recording and quantity."""
     left: list[dict[str, Misfit]] = [{} for _ in fits]
     for name in [name for name in _films(fits[0]) if all(name in _films(fit) for fit in fits)]:
         with contextlib.ExitStack() as stack:
             films = [stack.enter_context(open_film(_films(fit)[name])) for fit in fits]
-            shared = functools.reduce(np.intersect1d, [film.ts[: film.forecast] for film in films])
+            shared = functools.reduce(np.intersect1d, [film.ts[film.phase == ahead] for film in films])
             for of, film in zip(left, films, strict=True):
                 chosen = np.flatnonzero(np.isin(film.ts, shared[:: shared.size // _MOST_FRAMES + 1])).tolist()
                 of |= {f"{name} {key}".strip(): x for key, x in (misfits(film, chosen) if chosen else {}).items()}

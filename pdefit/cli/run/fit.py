@@ -22,7 +22,7 @@ from pdefit.cli.run.discretisation import FINER, Discretisation, discretisation,
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.forecast import check_lyapunov
 from pdefit.cli.run.minimise import checkpoints_in
-from pdefit.cli.run.parameters import field_errors, parameter_rows, parameter_table
+from pdefit.cli.run.parameters import field_errors, likelihood_summary, parameter_rows, parameter_table
 from pdefit.cli.run.pictures import drawing, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
@@ -141,6 +141,7 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         discretisation=moved.as_dict(),
         posterior=uncertain,
         bootstrap=repeated,
+        likelihood=likelihood_summary(found, found_intervals),
         starts=starts_summary(explored),
         verdict=verdict.word,
         verdict_reason=verdict.reason,

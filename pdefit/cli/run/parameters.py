@@ -1,7 +1,9 @@
 """Estimates of a fit: rows for files and summaries, and the table on the terminal."""
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.intervals import Intervals
+from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood
 from pdefit.output.store.tables import ParameterRow, number
 
 
@@ -170,3 +173,10 @@ def _summarised(rows: list[ParameterRow]) -> tuple[str, ...]:
         "" if error is None else f"{error:.1e}",
         f"{np.sqrt(np.mean(np.square(scores))):.1f}" if scores else "",
     )
+
+
+def likelihood_summary(found: Fit, known: Intervals | None) -> dict[str, Any] | None:
+    """The section `likelihood` of summary.json; None where no matrix is known."""
+    if known is None or known.equations is None:
+        return None
+    return dataclasses.asdict(marginal_likelihood(found.functional, found.theta, equations=known.equations))

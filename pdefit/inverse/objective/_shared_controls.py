@@ -74,7 +74,8 @@ def _theta_columns(controls: Controls, one: Controls, count: int, fixed: Mapping
     for path, e in fixed.items():
         columns[f"{path}[{e}]"], end = np.arange(end, end + sizes[path]), end + sizes[path]
     rows = [[columns[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
-    return np.stack([np.concatenate(row) for row in rows])
+    # a finer grid beside an unknown initial state leaves none
+    return np.stack([np.concatenate([np.zeros(0, int), *row]) for row in rows])
 
 
 def _check_gauge(gauge: Mapping[str, int | str], functionals: Sequence[Functional]) -> None:

@@ -261,8 +261,8 @@ class Recordings(AbstractObjective):
         new = Recordings([part for part, _ in pairs], batch=self.batch, gauge=dict(self.gauge))
         moved = jnp.zeros(new.controls.size)
         for columns, (_, own) in zip(new.columns, pairs, strict=True):
-            # those that are held lie outside, and are dropped
-            moved = moved.at[columns].set(own)
+            # those that are held lie outside, and are dropped; a part may have lost all of its controls
+            moved = moved.at[columns].set(own[: len(columns)])
         return new, moved
 
     def problems_and_steps(self, theta):

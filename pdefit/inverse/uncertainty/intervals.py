@@ -44,6 +44,7 @@ class Intervals:
     - `unidentifiable`: the names of elements that the data do not determine.
     - `names`, `units`: the name of every element of theta, and the unit of its physical value.
     - `controls`: those that theta stands for.
+    - `equations`: the normal equations at the estimate; None where fields are unknown besides the numbers.
     """
 
     method: str
@@ -60,6 +61,7 @@ class Intervals:
     names: tuple[str, ...]
     units: tuple[str, ...]
     controls: Controls
+    equations: Equations | None = dataclasses.field(default=None, repr=False)
 
     def __str__(self) -> str:
         """Estimates with their intervals, one line each."""
@@ -145,7 +147,8 @@ def intervals(
     points = _points(functional.controls)
     sizes = np.linalg.norm(points / norms, axis=1, keepdims=True)
     mixed = np.any(np.abs(points / norms @ null) > 0.1 * sizes, axis=1)
-    return _intervals(functional, theta, gradient, covariance, inverse, mixed, method, degrees, level, sigma_stated)
+    made = _intervals(functional, theta, gradient, covariance, inverse, mixed, method, degrees, level, sigma_stated)
+    return dataclasses.replace(made, equations=found)
 
 
 def _beside_fields(
@@ -252,10 +255,7 @@ def _covariance(
     inverse: np.ndarray,
     norms: np.ndarray,
 ) -> tuple[np.ndarray, str, int]:
-    """The covariance of theta, how it was made, and its degrees of freedom.
-
-    A prior's score has variance 1 by definition.
-    """
+    """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1."""
     segments, p = functional.groups, norms.size
     prior = groups.extra_jac.T @ groups.extra_jac
     if segments <= functional.controls.shared_size:

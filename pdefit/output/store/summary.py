@@ -27,6 +27,8 @@ class Summary:
     - `fit`, `forecast`: chi2, whiteness and held-out frames; scores of the forecast.
     - `discretisation`, `posterior`: shifts by finer steps and cells; uncertainty of unknown fields.
     - `bootstrap`: how many repetitions there were, and their intervals over those of the matrix; None without.
+    - `likelihood`: the marginal likelihood and what information criteria need, as of `MarginalLikelihood`; None without
+      intervals.
     - `starts`: what many starts of the fit reached; None for one.
     - `verdict`, `verdict_reason`: its word, and in one line what it is based on and what to do.
     - `evidence`: the same as data: `reasons` in order of weight, and `next`.
@@ -59,6 +61,7 @@ class Summary:
     discretisation: Section = dataclasses.field(default_factory=dict)
     posterior: Section | None = None
     bootstrap: Section | None = None
+    likelihood: Section | None = None
     starts: Section | None = None
     verdict: str = ""
     verdict_reason: str = ""

@@ -35,6 +35,12 @@ def _change_fit(run: Path, change: Callable[[dict], None]) -> None:
     (run / "summary.json").write_text(json.dumps(content))
 
 
+def _change(run: Path, section: str, **entries: object) -> None:
+    content = json.loads((run / "summary.json").read_text())
+    content[section] = (content[section] or {}) | entries
+    (run / "summary.json").write_text(json.dumps(content))
+
+
 def _observed(film: h5py.File, change: float) -> None:
     film["u_observed"][2, 5] += change
 
@@ -66,6 +72,45 @@ def test_two_models_stand_side_by_side(runs, pdefit_inside, tmp_path):
     page = Path("compare/compare.html").read_text()
     assert page.count("data:image/png;base64,") == 1 and "../runs/two/report.html" in page
     assert "<script>" not in page and "http" not in page.split("<main>")[1]
+
+
+def test_the_model_to_prefer_is_told_with_what_it_rests_on(runs, pdefit_inside):
+    of = json.loads((runs[0] / "summary.json").read_text())["likelihood"]
+    assert of["unknowns"] == 2 and of["values"] == 560 and of["prior"]["D"] == "uniform in log D from 0.01 to 4"
+    _change(runs[1], "likelihood", effective_unknowns=3.0, log_evidence=of["log_evidence"] + 4.5)
+    code, out, _ = pdefit_inside("compare", "runs/one", "runs/two")
+    assert code == 0 and "held-out frames cannot tell one and two apart" in out
+    assert "two is strongly preferred over one, by 9 units of twice the ln of evidence" in out
+    table = pandas.read_csv("compare/compare.csv")
+    np.testing.assert_allclose(table["AIC_above_the_best"], [8, 0], rtol=1e-9)
+    np.testing.assert_allclose(table["BIC_above_the_best"], [10 - np.log(560), 0], rtol=1e-9)
+    np.testing.assert_allclose(table["ln_evidence_below_the_best"], [4.5, 0])
+    np.testing.assert_allclose(table["Akaike_weight"], np.array([np.exp(-4), 1]) / (1 + np.exp(-4)))
+    assert (table["sigma_in_the_criteria"] == "as stated").all()
+    assert "Held-out frames cannot tell one and two apart" in Path("compare/compare.html").read_text()
+
+
+def test_a_better_forecast_comes_before_a_better_fit(runs, pdefit_inside):
+    with h5py.File(runs[1] / "fields.h5", "r+") as film:
+        film["u_predicted"][7:] += 0.05
+    _, out, _ = pdefit_inside("compare", "runs/one", "runs/two")
+    assert out.index("one predicts held-out frames best") < out.index("By what they fitted, the data cannot tell")
+    table = pandas.read_csv("compare/compare.csv")
+    with h5py.File(runs[1] / "fields.h5") as film:
+        left = np.asarray(film["u_observed"])[7:] - np.asarray(film["u_predicted"])[7:]
+    np.testing.assert_allclose(table["forecast_rms_of_density u"][1], np.sqrt(np.mean(left**2)))
+
+
+def test_without_evidence_bic_decides_and_the_reason_is_told(runs, pdefit_inside):
+    _change(runs[1], "likelihood", log_evidence=None, reason="K has neither a prior nor two bounds")
+    for run in runs:
+        _replace(run / "summary.json", '"verdict": "', '"verdict": "converged but the model misses structure", "x": "')
+        _change(run, "intervals", effective_values=56.0)
+    _, out, _ = pdefit_inside("compare", "runs/one", "runs/two")
+    assert "None of these explains the data: every run misses structure" in out
+    # a tenth of the values, so a tenth of the difference of chi2
+    assert "the data cannot tell two and one apart (1 units of BIC, counting that residuals are correlated" in out
+    assert "Without evidence is two: K has neither a prior nor two bounds" in out
 
 
 def test_chi2_is_not_subtracted_where_other_values_are_fitted(runs, pdefit_inside):

@@ -13,6 +13,7 @@ from problems import fisher_functional, planets_functional
 from small_systems import Decay
 
 import pdefit
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift, residual_changes
@@ -113,3 +114,10 @@ def test_an_unknown_initial_state_is_refined_at_its_estimate():
     )
     (change,) = residual_changes(finer, theta, [weighted(functional, theta)])
     assert 0 < np.max(np.abs(change["u"])) < 0.5 * np.max(np.abs(weighted(functional, theta)["u"]))
+
+
+def test_many_recordings_may_lose_all_controls():
+    """As those with an unknown initial state do on a finer grid."""
+    both = pdefit.Recordings([decay(controls={"y0": {"u": pdefit.Control(scope="experiment")}})] * 2)
+    held, theta = both.each(lambda part, own: (eqx.tree_at(lambda f: f.controls, part, Controls(())), own), both.theta0)
+    assert held.controls.size == theta.size == 0 and len(held.parts(theta)) == 2

@@ -1,0 +1,204 @@
+"""Choice between models of the same data: information criteria, evidence, and one sentence that says how sure it is."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pdefit.analysis.goodness.evidence import LARGEST_CHI2
+from pdefit.analysis.goodness.verdict import MISSES, STOPPED_AND_MISSES
+from pdefit.inverse.uncertainty.marginal_likelihood import MarginalLikelihood
+
+# differences of BIC, or of twice the ln of evidence, that are worth no mention, positive, and strong (Kass and Raftery)
+_NOTHING, _POSITIVE, _STRONG = 2.0, 6.0, 10.0
+# standard errors beyond which a difference of held-out misfits is no chance
+_CLEAR = 2.0
+# residuals so much smaller than sigma say that it is too large
+_SMALLEST_CHI2 = 1 / LARGEST_CHI2
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """One model of the data, as its fit left it.
+
+    **Arguments:**
+
+    - `name`: of the run.
+    - `chi2`, `values`: the sum of squared residuals in units of sigma, and their number.
+    - `unknowns`: how many numbers the data determine; fields with a prior count by what the data add.
+    - `verdict`: the word of the verdict on the fit.
+    - `sigma_stated`: whether the noise was known before the fit.
+    - `log_evidence`, `log_evidence_noise`: as of `MarginalLikelihood`; None without.
+    - `effective_values`: the number of independent values that would tell as much, where residuals are correlated.
+    """
+
+    name: str
+    chi2: float
+    values: int
+    unknowns: int | float
+    verdict: str = ""
+    sigma_stated: bool = True
+    log_evidence: float | None = None
+    log_evidence_noise: float | None = None
+    effective_values: int | float | None = None
+
+    @classmethod
+    def of(cls, name: str, likelihood: MarginalLikelihood, verdict: str, **options: Any) -> "Candidate":
+        """The candidate of a fit, from its marginal likelihood and the word of its verdict; `options` as of the class."""
+        found = {key: getattr(likelihood, key) for key in ("log_evidence", "log_evidence_noise")}
+        sizes = likelihood.chi2, likelihood.values, likelihood.effective_unknowns
+        return cls(name, *sizes, verdict, **found, **options)
+
+    @property
+    def misses(self) -> bool:
+        """Test for a verdict that the model misses structure."""
+        return self.verdict in (MISSES, STOPPED_AND_MISSES)
+
+
+class Criteria(NamedTuple):
+    """Information criteria of one model, up to a constant that all models of the same data share; lower is better."""
+
+    aic: float
+    aicc: float
+    bic: float
+
+
+class HeldOut(NamedTuple):
+    """Misfits of all models at frames that none of them was fitted to.
+
+    **Arguments:**
+
+    - `mean_square`: of each model, in any unit that they share.
+    - `error`: the standard error of the difference between the best and each of them; 0 for the best.
+    """
+
+    mean_square: np.ndarray
+    error: np.ndarray
+
+
+def criteria(
+    chi2: float,
+    values: int,
+    unknowns: int | float,
+    *,
+    sigma_known: bool = True,
+    effective_values: int | float | None = None,
+) -> Criteria:
+    """AIC, AICc and BIC of a least-squares fit, up to a constant of the data.
+
+    -2 ln L is chi2 where sigma is known. Otherwise one factor of sigma is estimated along, and it is n ln(chi2/n) with one
+    unknown more. Where residuals are correlated, n values count as the `effective_values` that would tell as much.
+
+    **Arguments:**
+
+    - `chi2`, `values`: the sum of squared residuals in units of sigma, and their number n.
+    - `unknowns`: the number of fitted numbers.
+    - `sigma_known`: whether sigma is as stated; default True.
+    - `effective_values`: at most n; default n.
+
+    Sources: H. Akaike, IEEE Trans. Autom. Control 19:716 (1974), doi:10.1109/TAC.1974.1100705; C. M. Hurvich, C.-L. Tsai,
+    Biometrika 76:297 (1989), doi:10.1093/biomet/76.2.297; G. Schwarz, Ann. Stat. 6:461 (1978), doi:10.1214/aos/1176344136.
+    """
+    n = min(effective_values or values, values)
+    k = unknowns if sigma_known else unknowns + 1
+    misfit = chi2 * n / values if sigma_known else n * float(np.log(chi2 / values))
+    aic, left = misfit + 2 * k, n - k - 1
+    return Criteria(aic, aic + 2 * k * (k + 1) / left if left > 0 else float("inf"), misfit + k * float(np.log(n)))
+
+
+def akaike_weights(aic: Sequence[float]) -> np.ndarray:
+    """The relative likelihoods of models by their AIC, which add up to 1."""
+    likely = np.exp(-(np.asarray(aic) - np.min(aic)) / 2)
+    return likely / np.sum(likely)
+
+
+def sigma_is_known(candidates: Sequence[Candidate]) -> bool:
+    """Test for a noise that was stated and that the best residuals agree with; otherwise it is estimated along."""
+    best = min(one.chi2 / one.values for one in candidates)
+    return all(one.sigma_stated for one in candidates) and _SMALLEST_CHI2 <= best <= LARGEST_CHI2
+
+
+def independent_values(candidates: Sequence[Candidate]) -> int | float | None:
+    """The fewest independent values that any model leaves; None where no residuals are correlated."""
+    return min((one.effective_values for one in candidates if one.effective_values is not None), default=None)
+
+
+def held_out(squares: Sequence[np.ndarray], share: float = 1.0) -> HeldOut:
+    """Misfits at frames that no model was fitted to, with errors of their differences value by value.
+
+    **Arguments:**
+
+    - `squares`: of each model its squared residuals at the same values, (n,).
+    - `share`: independent values as a part of all; default 1.
+    """
+    means = np.asarray([np.mean(x) for x in squares])
+    best = squares[int(np.argmin(means))]
+    errors = [np.std(x - best) / np.sqrt(max(share * x.size - 1, 1)) for x in squares]
+    return HeldOut(means, np.asarray(errors))
+
+
+def conclusion(candidates: Sequence[Candidate], comparable: bool = True, held: HeldOut | None = None) -> list[str]:
+    """Sentences that say which model is preferred, and how surely. Held-out frames come first, then evidence or BIC.
+
+    **Arguments:**
+
+    - `candidates`: the models.
+    - `comparable`: whether all fitted the same values, without which neither evidence nor BIC compares them.
+    - `held`: misfits at held-out frames; None without any.
+    """
+    lines, lead = list[str](), ""
+    if all(one.misses for one in candidates):
+        lines.append("None of these explains the data: every run misses structure")
+        lead = "Of them, "
+    if held is not None:
+        lines.append(lead + _by_held_out(candidates, held))
+    if not comparable:
+        return [*lines, "Evidence and information criteria need fits of the same values, which these are not"]
+    return [*lines, (lead if held is None else "By what they fitted, ") + _by_criteria(candidates)]
+
+
+def _by_held_out(candidates: Sequence[Candidate], held: HeldOut) -> str:
+    order = np.argsort(held.mean_square)
+    best, second = candidates[order[0]].name, candidates[order[1]].name
+    more = float(np.sqrt(held.mean_square[order[1]] / max(held.mean_square[order[0]], np.finfo(float).tiny)) - 1)
+    gap, error = held.mean_square[order[1]] - held.mean_square[order[0]], held.error[order[1]]
+    if not gap > _CLEAR * error:
+        alike = [
+            candidates[i].name
+            for i in order
+            if held.mean_square[i] - held.mean_square[order[0]] <= _CLEAR * held.error[i]
+        ]
+        return f"held-out frames cannot tell {_listed(alike)} apart"
+    sure = f"{gap / error:.2g} standard errors" if error > 0 else "without any scatter"
+    return f"{best} predicts held-out frames best: the misfit of {second} is {more:.1%} larger ({sure})"
+
+
+def _by_criteria(candidates: Sequence[Candidate]) -> str:
+    known, fewer = sigma_is_known(candidates), independent_values(candidates)
+    chosen = [one.log_evidence if known else one.log_evidence_noise for one in candidates]
+    found = [x for x in chosen if x is not None]
+    # the evidence supposes independent residuals, and no correction of it is known here
+    if fewer is None and len(found) == len(chosen):
+        size, unit = -2 * np.asarray(found), "twice the ln of evidence"
+    else:
+        each = [
+            criteria(one.chi2, one.values, one.unknowns, sigma_known=known, effective_values=fewer)
+            for one in candidates
+        ]
+        size, unit = np.asarray([one.bic for one in each]), "BIC"
+    unknown = ", as if residuals were independent" if any(one.misses for one in candidates) else ""
+    counted = (
+        unknown if fewer is None else f", counting that residuals are correlated (as {fewer:.3g} independent values)"
+    )
+    order = np.argsort(size)
+    gap, best, second = float(size[order[1]] - size[order[0]]), candidates[order[0]].name, candidates[order[1]].name
+    if gap < _NOTHING:
+        alike = [candidates[i].name for i in order if size[i] - size[order[0]] < _NOTHING]
+        return f"the data cannot tell {_listed(alike)} apart ({gap:.2g} units of {unit}{counted})"
+    how = "weakly" if gap < _POSITIVE else "strongly" if gap < _STRONG else "very strongly"
+    return f"{best} is {how} preferred over {second}, by {gap:.3g} units of {unit}{counted}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,172 @@
+"""Marginal likelihood (evidence) of a fit by Laplace's approximation, and the numbers that information criteria need."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import linalg, special
+
+from pdefit.inverse.controls.priors import Measured
+from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
+from pdefit.inverse.controls.vector import BoundControl
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import EQUATIONS, VALUE, Equations
+from pdefit.inverse.objective.variants import with_tangents
+
+# beyond this many unknowns a dense matrix takes minutes
+_MANY = 2000
+# the words for the search variable in which a prior within bounds is uniform
+_SEARCHED = {Identity: "", Scale: "", Log: "log ", Log10: "log "}
+
+
+@dataclasses.dataclass(frozen=True)
+class MarginalLikelihood:
+    """The likelihood of the data under a model, at its best point and averaged over what was known before.
+
+    For the choice between models of the same data. Not for the quality of one model, which the verdict judges.
+
+    **Arguments:**
+
+    - `values`, `chi2`: the number of fitted values, and the sum of their squared residuals in units of sigma.
+    - `log_sigma`: the sum of ln sigma over these values.
+    - `unknowns`: the number of fitted numbers.
+    - `effective_unknowns`: how many of them the data determine, the trace of (A + P)^-1 A for the Gauss-Newton matrix A of
+      the data and P of the priors. Without priors it is `unknowns`.
+    - `log_evidence`: ln of the marginal likelihood with sigma as stated; None where `reason` says why there is none.
+    - `log_evidence_noise`: the same where sigma is stated up to one unknown factor, whose prior is uniform in its log.
+    - `prior`: by control its prior in words.
+    - `reason`: why there is no evidence; empty where there is.
+    """
+
+    values: int
+    chi2: float
+    log_sigma: float
+    unknowns: int
+    effective_unknowns: float
+    log_evidence: float | None
+    log_evidence_noise: float | None
+    prior: dict[str, str]
+    reason: str = ""
+
+    def __str__(self) -> str:
+        number = self.reason if self.log_evidence is None else f"ln evidence {self.log_evidence:.6g}"
+        many = "" if self.unknowns == 1 else "s"
+        return f"{self.values} values, chi2 {self.chi2:.6g}, {self.effective_unknowns:.4g} unknown{many}, {number}"
+
+
+def marginal_likelihood(
+    functional: AbstractObjective, theta: Float[Array, " p"], *, equations: Equations | None = None
+) -> MarginalLikelihood:
+    """The marginal likelihood at the minimum of an objective, by Laplace's approximation.
+
+        ln Z = ln L(theta) + ln prior(theta) + p/2 ln 2 pi - 1/2 ln det(A + P)
+
+    L is the normal density of the data, and A + P the Gauss-Newton matrix. Models that are linear with normal priors have
+    it exactly. What a control may be before the data were seen is its `prior`, or its smoothing with an amplitude. With
+    neither it is uniform between its two bounds in its search variable: in ln x where the transform is `log`. Bounds
+    beside a prior are taken to hold all of it. With none of these there is no evidence, since it would depend on an
+    arbitrary volume.
+
+    **Arguments:**
+
+    - `functional`: the objective.
+    - `theta`: its minimum, (p,).
+    - `equations`: the normal equations there (`Fit.equations`), where they are known.
+
+    Source: R. E. Kass, A. E. Raftery, J. Am. Stat. Assoc. 90:773 (1995), doi:10.1080/01621459.1995.10476572.
+    """
+    parts = functional.parts(theta)
+    values, p = functional.observed_values, theta.size
+    log_sigma = sum(_log_sigma(part) for part, _ in parts)
+    if p > _MANY:
+        # chi2 and the trace are those of another way of computing; the criteria take all unknowns
+        reason = f"{p} unknowns are too many for the determinant of their matrix"
+        chi2 = 2 * float(VALUE(functional, theta) - functional.extra_value(theta))
+        return MarginalLikelihood(values, chi2, log_sigma, p, float(p), None, None, {}, reason)
+    found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
+    groups, matrix = found[0].joined(), np.asarray(found[1][2])
+    chi2 = 2 * float(np.sum(groups.half_square))
+    extra, jac = np.asarray(groups.extra), np.asarray(groups.extra_jac)
+    known = jac.T @ jac
+    data = matrix - known
+    size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
+    used = float(np.trace(linalg.pinvh(matrix / np.outer(size, size)) @ (data / np.outer(size, size))))
+    made = MarginalLikelihood(values, chi2, log_sigma, p, used, None, None, *_priors(functional, theta))
+    if made.reason:
+        return made
+    normal = np.concatenate([np.full(c.size, _is_normal(c)) for c in functional.controls.items])
+    low, high = functional.controls.box()
+    log_prior = _half_log_det(known[np.ix_(normal, normal)]) - np.sum(normal) / 2 * np.log(2 * np.pi)
+    log_prior -= np.sum(extra**2) / 2 + np.sum(np.log((high - low)[~normal]))
+    both = log_prior + p / 2 * np.log(2 * np.pi) - log_sigma - values / 2 * np.log(2 * np.pi)
+    gradient, pull = np.asarray(found[1][1]), jac.T @ extra
+    stated = both - chi2 / 2 + _below(matrix, gradient) - _half_log_det(matrix)
+    # with an unknown factor s of sigma, of density 1/s, s is integrated first: Gamma(n/2) (chi2/2)^(-n/2) / 2
+    factor = values / chi2
+    averaged = both + special.gammaln(values / 2) - values / 2 * np.log(chi2 / 2) - np.log(2)
+    other = factor * data + known
+    averaged += _below(other, factor * (gradient - pull) + pull) - _half_log_det(other)
+    if not np.isfinite(stated):
+        return dataclasses.replace(made, reason="the data and the priors leave some unknowns undetermined")
+    return dataclasses.replace(made, log_evidence=float(stated), log_evidence_noise=float(averaged))
+
+
+def _below(matrix: np.ndarray, gradient: np.ndarray) -> float:
+    """How far the minimum lies below: where an optimizer stopped close to it, or where priors pull with another weight."""
+    return float(gradient @ np.linalg.lstsq(matrix, gradient)[0]) / 2
+
+
+def _half_log_det(matrix: np.ndarray) -> float:
+    """Half ln det of a symmetric matrix; -inf or NaN of one that is not positive definite."""
+    sign, log_det = np.linalg.slogdet(matrix)
+    return float(log_det) / 2 if sign > 0 else float("nan")
+
+
+def _is_normal(control: BoundControl) -> bool:
+    return control.prior is not None or control.roughness is not None
+
+
+def _log_sigma(functional) -> float:
+    """The sum of ln sigma over the fitted values of one recording."""
+    total = 0.0
+    for name in functional.observed:
+        fitted = np.asarray(functional.fitted(name))
+        data = functional.observations
+        sigma = np.broadcast_to(np.asarray(data.sigma[name]), data.values[name].shape)
+        total += float(np.sum(np.log(sigma[np.asarray(functional.layout.index)][fitted])))
+    return total
+
+
+def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[dict[str, str], str]:
+    """The prior of every control in words, and why there is no evidence; empty where there is."""
+    words, lacking = dict[str, str](), list[str]()
+    parts = functional.controls.split(jnp.asarray(theta))
+    for control, part in zip(functional.controls.items, parts, strict=True):
+        (low, high), at = control.box(), np.asarray(part)
+        kind = next((word for of, word in _SEARCHED.items() if type(control.transform) is of), "search variable of ")
+        if control.is_node:
+            lacking.append(f"the states at the starts of windows ({control.name}) have no prior")
+        elif isinstance(control.prior, Measured) or (control.prior is not None and control.roughness is not None):
+            lacking.append(f"the prior of {control.name} is no density of its own")
+        elif control.roughness is not None and not np.all(np.asarray(control.roughness) > 0):
+            lacking.append(f"some modes of {control.name} have no prior")
+        elif control.prior is not None:
+            words[control.name] = type(control.prior).__name__.lower()
+        elif control.roughness is not None:
+            chosen = ", whose size the data chose" if control.open else ""
+            words[control.name] = f"smoothness with an amplitude{chosen}"
+        elif not np.all(np.isfinite(low) & np.isfinite(high)):
+            lacking.append(f"{control.name} has neither a prior nor two bounds")
+        elif np.any((at <= low) | (at >= high)):
+            lacking.append(f"{control.name} stands at a bound")
+        else:
+            ends = np.asarray(control.to_physical(jnp.asarray(low))), np.asarray(control.to_physical(jnp.asarray(high)))
+            words[control.name] = f"uniform in {kind}{control.name} from {np.min(ends[0]):.4g} to {np.max(ends[1]):.4g}"
+    if getattr(functional, "regularizers", ()):
+        lacking.append("regularizers are no densities")
+    if len(getattr(functional, "sums", ())):
+        lacking.append("a gauge holds differences only")
+    few = [*dict.fromkeys(lacking)]
+    more = f"; and {len(few) - 3} more" if len(few) > 3 else ""
+    return words, "; ".join(few[:3]) + more
