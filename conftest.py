@@ -102,7 +102,9 @@ def pytest_sessionfinish(session):
     if hasattr(config, "workeroutput"):
         config.workeroutput["compiled"] = _compiled[0]
         return
-    whole = config.args == config.getini("testpaths") and not (config.option.keyword or config.option.markexpr)
+    whole = (
+        config.args == config.getini("testpaths") and not config.option.keyword and config.option.markexpr == "not slow"
+    )
     if whole:
         print(f"\n{_compiled[0]} programs compiled, {RECORDED} when last written down (conftest.py)")
         if _compiled[0] > 1.1 * RECORDED and session.exitstatus == pytest.ExitCode.OK:
