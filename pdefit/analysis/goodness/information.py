@@ -31,6 +31,7 @@ class Candidate:
     - `sigma_stated`: whether the noise was known before the fit.
     - `log_evidence`, `log_evidence_noise`: as of `MarginalLikelihood`; None without.
     - `effective_values`: the number of independent values that would tell as much, where residuals are correlated.
+    - `log_sigma`: the sum of ln sigma over all values, where models have weights of their own; default 0.
     """
 
     name: str
@@ -42,11 +43,12 @@ class Candidate:
     log_evidence: float | None = None
     log_evidence_noise: float | None = None
     effective_values: int | float | None = None
+    log_sigma: float = 0.0
 
     @classmethod
     def of(cls, name: str, likelihood: MarginalLikelihood, verdict: str, **options: Any) -> "Candidate":
         """The candidate of a fit, from its marginal likelihood and the word of its verdict; `options` as of the class."""
-        found = {key: getattr(likelihood, key) for key in ("log_evidence", "log_evidence_noise")}
+        found = {key: getattr(likelihood, key) for key in ("log_evidence", "log_evidence_noise", "log_sigma")}
         sizes = likelihood.chi2, likelihood.values, likelihood.effective_unknowns
         return cls(name, *sizes, verdict, **found, **options)
 
@@ -84,11 +86,13 @@ def criteria(
     *,
     sigma_known: bool = True,
     effective_values: int | float | None = None,
+    log_sigma: float = 0.0,
 ) -> Criteria:
     """AIC, AICc and BIC of a least-squares fit, up to a constant of the data.
 
-    -2 ln L is chi2 where sigma is known. Otherwise one factor of sigma is estimated along, and it is n ln(chi2/n) with one
-    unknown more. Where residuals are correlated, n values count as the `effective_values` that would tell as much.
+    -2 ln L is chi2 + 2 sum ln sigma where sigma is known. Otherwise one factor of sigma is estimated along: n ln(chi2/n)
+    stands for chi2, with one unknown more. Where residuals are correlated, n values count as the `effective_values` that
+    would tell as much.
 
     **Arguments:**
 
@@ -96,6 +100,7 @@ def criteria(
     - `unknowns`: the number of fitted numbers.
     - `sigma_known`: whether sigma is as stated; default True.
     - `effective_values`: at most n; default n.
+    - `log_sigma`: the sum of ln sigma, which counts where the models do not share it; default 0.
 
     Sources: H. Akaike, IEEE Trans. Autom. Control 19:716 (1974), doi:10.1109/TAC.1974.1100705; C. M. Hurvich, C.-L. Tsai,
     Biometrika 76:297 (1989), doi:10.1093/biomet/76.2.297; G. Schwarz, Ann. Stat. 6:461 (1978), doi:10.1214/aos/1176344136.
@@ -103,6 +108,7 @@ def criteria(
     n = min(effective_values or values, values)
     k = unknowns if sigma_known else unknowns + 1
     misfit = chi2 * n / values if sigma_known else n * float(np.log(chi2 / values))
+    misfit += 2 * log_sigma * n / values
     aic, left = misfit + 2 * k, n - k - 1
     return Criteria(aic, aic + 2 * k * (k + 1) / left if left > 0 else float("inf"), misfit + k * float(np.log(n)))
 
@@ -183,7 +189,14 @@ def _by_criteria(candidates: Sequence[Candidate]) -> str:
         size, unit = -2 * np.asarray(found), "twice the ln of evidence"
     else:
         each = [
-            criteria(one.chi2, one.values, one.unknowns, sigma_known=known, effective_values=fewer)
+            criteria(
+                one.chi2,
+                one.values,
+                one.unknowns,
+                sigma_known=known,
+                effective_values=fewer,
+                log_sigma=one.log_sigma,
+            )
             for one in candidates
         ]
         size, unit = np.asarray([one.bic for one in each]), "BIC"

@@ -1,5 +1,6 @@
 """The choice between the models of several runs: what summary.json and the films say of them, as columns and sentences."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ def candidate(fit: RunFiles, name: str, numbers: int | None) -> Candidate:
         stored.get("log_evidence"),
         stored.get("log_evidence_noise"),
         (summary.intervals or {}).get("effective_values"),
+        float(stored.get("log_sigma", np.nan)),
     )
 
 
@@ -48,6 +50,9 @@ def judged(
     - `ahead`: misfits of each run at the frames that all forecast, by recording and quantity.
     """
     columns: list[dict[str, Any]] = [{} for _ in fits]
+    if any(np.isnan(c.log_sigma) for c in candidates):
+        # runs of an older version do not state it; they are taken to share sigma
+        candidates = [dataclasses.replace(c, log_sigma=0.0) for c in candidates]
     held, rms = _held_out(candidates, fits, ahead)
     for of, sizes in zip(columns, rms, strict=True):
         of |= sizes
@@ -55,7 +60,10 @@ def judged(
     if not comparable:
         return columns, said
     known, fewer = sigma_is_known(candidates), independent_values(candidates)
-    each = [criteria(c.chi2, c.values, c.unknowns, sigma_known=known, effective_values=fewer) for c in candidates]
+    each = [
+        criteria(c.chi2, c.values, c.unknowns, sigma_known=known, effective_values=fewer, log_sigma=c.log_sigma)
+        for c in candidates
+    ]
     best, weights = np.min(each, axis=0), akaike_weights([one.aic for one in each])
     evidence = [c.log_evidence if known else c.log_evidence_noise for c in candidates]
     top = max((x for x in evidence if x is not None), default=0.0)

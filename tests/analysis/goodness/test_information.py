@@ -47,6 +47,19 @@ def test_criteria_are_those_of_the_likelihood():
     assert criteria(10.0, 4, 3).aicc == np.inf
 
 
+def test_weights_of_its_own_are_no_advantage():
+    """Two models with one misfit, of which one takes sigma from its residuals: chi2 alone would prefer it."""
+    data = noisy(np.random.default_rng(0), 2)
+    stated = dataclasses.replace(polynomial(data, 1), log_sigma=N * np.log(SIGMA))
+    level = SIGMA * np.sqrt(stated.chi2 / N)
+    weighed = dataclasses.replace(stated, chi2=float(N), log_sigma=N * np.log(level))
+    likelihood = [-2 * N * stats.norm(0, s).logpdf(0) + one.chi2 for one, s in ((stated, SIGMA), (weighed, level))]
+    sizes = [criteria(c.chi2, N, c.unknowns, log_sigma=c.log_sigma).bic for c in (stated, weighed)]
+    np.testing.assert_allclose(np.diff(sizes), np.diff(likelihood))
+    other = [criteria(c.chi2, N, c.unknowns, sigma_known=False, log_sigma=c.log_sigma).bic for c in (stated, weighed)]
+    np.testing.assert_allclose(*other)
+
+
 def test_correlated_values_count_as_fewer():
     """Every value twice is no new information."""
     for known in (True, False):
