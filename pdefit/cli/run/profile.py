@@ -22,6 +22,8 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.pictures.profiles import draw_profiles
+from pdefit.output.pictures.report import write_report
+from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.tables import number, write_rows
 
 # folder of a run in which profiles under way are saved
@@ -72,6 +74,8 @@ def run_profile(arguments: list[str], console: Console) -> None:
     content = {"profiles": [row | curve for row, curve in zip(rows, curves, strict=True)]}
     write_json(job.directory / "profiles.json", content)
     draw_profiles(job.directory / "figures" / "profiles.png", job.directory / "profiles.json")
+    if RunFiles(job.directory).has("report.html"):
+        write_report(job.directory)
     _print(rows, console)
     if lower := [one.control for one in found if one.is_lower]:
         warn(

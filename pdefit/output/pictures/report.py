@@ -48,7 +48,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         figures=_figures(files), movie=_movie(files, largest_movie),
         data=_data(files), correlations=_correlations(summary), costs=_costs(files),
         versions=", ".join(f"{k} {v}" for k, v in (made.get("versions") or {}).items() if v),
-        identified=_identified(files),
+        identified=_identified(files), profiles=_profiles(files),
         commands=_commands(files, made),
     )  # fmt: skip
     write_text(run / "report.html", page)
@@ -135,6 +135,26 @@ def _identified(files: RunFiles) -> dict[str, Any]:
     vague = [tuple(c.get(key) for key in keys) for c in controls if c.get("word") != "identifiable"]
     known = len(controls) - len(vague)
     return {"total": len(controls), "known": known, "at": found.get("at"), "rows": vague[:_MOST_ROWS]}
+
+
+def _profiles(files: RunFiles) -> list[tuple[Any, ...]]:
+    """A row for each number that `pdefit profile` has followed: its interval, that of the matrix, and what ends it else."""
+    found = [one for one in files.content("profiles.json").get("profiles") or [] if isinstance(one, dict)]
+
+    def ends(one: dict[str, Any], low: str, high: str) -> str:
+        parts = one.get(low), one.get(high)
+        return " to ".join(f"{x:.4g}" if isinstance(x, int | float) else "undetermined" for x in parts)
+
+    return [
+        (
+            one.get("control"),
+            one.get("unit"),
+            ends(one, "low", "high"),
+            ends(one, "matrix_low", "matrix_high"),
+            one.get("remark"),
+        )
+        for one in found[:_MOST_ROWS]
+    ]
 
 
 def estimate_and_interval(row: ParameterRow) -> tuple[str, str]:

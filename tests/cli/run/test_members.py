@@ -11,6 +11,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.build_members import build_members
 from pdefit.output.pictures.figures import draw_all
+from pdefit.output.pictures.report import write_report
 
 PREY = (
     "experiment=populations/lotka_volterra_500",
@@ -127,5 +128,6 @@ def test_starts_and_repetitions_of_one_fit(pdefit_inside, tmp_path):
     assert one["ends"] == ["limit", "limit"] and one["low"] == pytest.approx(one["matrix_low"], rel=0.01)
     code, _, err = pdefit_inside("profile", str(run), "D")
     assert code == 0 and (run / "figures" / "profiles.png").read_bytes() == drawn, err
+    assert "95 % intervals by profiles" in write_report(run).read_text()
     code, _, err = pdefit_inside("profile", str(run), "E")
     assert code == 1 and "No number is called 'E'" in err
