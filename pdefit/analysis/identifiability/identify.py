@@ -246,17 +246,18 @@ def _with_gaps(objective: AbstractObjective, theta: Array, sigma: dict[str, Arra
 def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.ndarray, " p"]:
     """The change of every element of theta that changes its control by as much as this is large.
 
-    Where the transform is linear, arrays have one size, their root mean square, and what is zero has size 1. Elsewhere
-    each element has its own, since such transforms are for numbers that are known up to a factor.
+    Where the transform is linear, arrays have one size, their root mean square, and what is zero has that of 1 in its unit.
+    Elsewhere each element has its own, since such transforms are for numbers that are known up to a factor.
     """
     sizes, parts = np.asarray(controls.sizes(theta)), []
     firsts = np.cumsum([0, *(c.size for c in controls.items)])
     for control, part, first in zip(controls.items, controls.split(theta), firsts, strict=False):
         common = sizes[first : first + control.size]
-        if isinstance(control.transform, Identity | Scale) or control.is_field or control.smoothing is not None:
-            parts.append(common)
-            continue
         value, slope = map(np.asarray, jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),)))
+        if isinstance(control.transform, Identity | Scale) or control.is_field or control.smoothing is not None:
+            unit = control.smoothing is None and control.modes is None and not np.any(value) and bool(np.all(slope))
+            parts.append(1 / np.abs(np.ravel(slope)) if unit else common)
+            continue
         usable = (np.ravel(value) != 0) & (np.ravel(slope) != 0)
         own = np.abs(np.ravel(value)) / np.where(usable, np.abs(np.ravel(slope)), 1.0)
         parts.append(np.where(usable, own, common))

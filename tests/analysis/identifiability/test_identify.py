@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import positions_functional
+from problems import fisher_functional, positions_functional
 
 import pdefit
 from pdefit.analysis.identifiability import identify as module
 from pdefit.analysis.identifiability.compensation import compensation
-from pdefit.analysis.identifiability.identify import THRESHOLDS, identify
+from pdefit.analysis.identifiability.identify import THRESHOLDS, identify, relative_sizes
 
 TS = np.linspace(0.0, 2.0, 11)
 LOG = pdefit.transforms.Log()
@@ -153,3 +153,8 @@ def test_node_states_follow():
     # masses of a thousandth are beneath the threshold, but not beneath a noise of a millionth
     assert found["gm.inner"].projection > 0.9 and found["gm.inner"].known_to < 0.01
     assert found["gm.inner"].verdict.startswith("identifiable, by the precision of the data")
+
+
+def test_what_is_zero_has_the_size_of_one_in_its_unit():
+    functional = fisher_functional({"D": pdefit.Control(scale=0.1), "r": pdefit.transforms.Log()}, guess=(0.0, 1.5))
+    np.testing.assert_allclose(relative_sizes(functional.controls, functional.theta0), [10.0, 1.0])
