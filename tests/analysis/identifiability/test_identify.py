@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import fisher_functional, positions_functional
+from problems import positions_functional
 
 import pdefit
 from pdefit.analysis.identifiability import identify as module
@@ -156,5 +156,6 @@ def test_node_states_follow():
 
 
 def test_what_is_zero_has_the_size_of_one_in_its_unit():
-    functional = fisher_functional({"D": pdefit.Control(scale=0.1), "r": pdefit.transforms.Log()}, guess=(0.0, 1.5))
-    np.testing.assert_allclose(relative_sizes(functional.controls, functional.theta0), [10.0, 1.0])
+    system = Planted(*map(jnp.asarray, (1.0, 0.5, 0.0, 0.2, 0.1, 3.0)))
+    functional = twin(system, {"b": LOG, "c": pdefit.Control(scale=0.1)})
+    np.testing.assert_allclose(relative_sizes(functional.controls, functional.theta0), [1.0, 10.0])
