@@ -70,23 +70,13 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
     reach = now * scale
     values = [np.asarray(moved(controls, theta, jnp.asarray(by))) for by in (np.zeros(theta.size), -reach, reach)]
     names = controls.names()
-    first = _candidates(functional, found)
-    halved = halves(np.stack([data + found.prior + part for _, part in first])) if first else np.zeros((0, theta.size))
-    each = [dataclasses.replace(c, half=h) for (c, _), h in zip(first, halved, strict=True)]
-    again = _repeated(controls, data, found.prior, halves, scale)
+    candidates, parts = zip(*_candidates(functional, found), strict=True)
+    matrices = data + found.prior + np.stack(parts)
+    halved = halves(matrices)
+    each = [dataclasses.replace(c, half=h) for c, h in zip(candidates, halved, strict=True)]
+    again = _repeated(controls, data, found.prior, scale)
     goal = _target(names, target, now, values[0], np.stack([*halved, again]))
-    # greedy: the best beside the best of its kind
-    pairs = []
-    for kind in dict.fromkeys(c.kind for c in each):
-        own = [i for i, c in enumerate(each) if c.kind == kind and np.isfinite(halved[i]).any()]
-        if not own:
-            continue
-        best = min(own, key=lambda i: halved[i, goal])
-        both = halves(np.stack([data + found.prior + first[best][1] + first[i][1] for i in own]))
-        k = int(np.argmin(np.where(np.isfinite(both[:, goal]), both[:, goal], np.inf)))
-        second = each[own[k]].words
-        words = f"and then {second[:1].lower()}{second[1:]}" if kind == "frame" else f"and then {second}"
-        pairs.append(dataclasses.replace(each[own[k]], words=words, half=both[k], is_second=True))
+    pairs = _pairs(each, matrices, np.stack(parts), halves, goal)
     each = [c for c in each if not np.isnan(c.half).any()]
     ordered = sorted(each, key=lambda c: (c.kind, np.round(c.half[goal] / _finite(now[goal]), 9)))
     repeat = Candidate("recording", "one more recording of the same kind", again)
@@ -160,7 +150,32 @@ def _candidates(functional: Functional, found: Information) -> list[tuple[Candid
     return parts
 
 
-def _repeated(controls: Controls, data: np.ndarray, prior: np.ndarray, halves: Halves, scale: np.ndarray) -> np.ndarray:
+def _pairs(
+    each: list[Candidate], matrices: np.ndarray, parts: np.ndarray, halves: Halves, goal: int
+) -> list[Candidate]:
+    """The best of each kind beside the best of the same kind.
+
+    **Arguments:**
+
+    - `each`: the candidates with their intervals.
+    - `matrices`, `parts`: for each the matrix with it, and what it adds, (n, p, p).
+    - `halves`, `goal`: as of `design`.
+    """
+    pairs = []
+    for kind in dict.fromkeys(c.kind for c in each):
+        own = [i for i, c in enumerate(each) if c.kind == kind and np.isfinite(c.half).any()]
+        if not own:
+            continue
+        best = min(own, key=lambda i: each[i].half[goal])
+        both = halves(matrices[best] + parts[own])
+        k = int(np.argmin(np.where(np.isfinite(both[:, goal]), both[:, goal], np.inf)))
+        second = each[own[k]].words
+        words = f"and then {second[:1].lower()}{second[1:]}" if kind == "frame" else f"and then {second}"
+        pairs.append(dataclasses.replace(each[own[k]], words=words, half=both[k], is_second=True))
+    return pairs
+
+
+def _repeated(controls: Controls, data: np.ndarray, prior: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """The intervals with a second recording that has an initial state of its own, unknown where that of the first is."""
     own = np.flatnonzero(np.concatenate([np.full(c.size, c.is_state) for c in controls.items]))
     p = len(data)

@@ -53,7 +53,7 @@ class Cadence:
 
 @dataclasses.dataclass(frozen=True)
 class Design:
-    """What an experiment would tell, and what could be observed beside it.
+    """Intervals to expect from an experiment, and further observations that would make them shorter.
 
     **Arguments:**
 

@@ -31,7 +31,7 @@ class Candidate:
     - `sigma_stated`: whether the noise was known before the fit.
     - `log_evidence`, `log_evidence_noise`: as of `MarginalLikelihood`; None without.
     - `effective_values`: the number of independent values that would tell as much, where residuals are correlated.
-    - `log_sigma`: the sum of ln sigma over all values, where models have weights of their own; default 0.
+    - `log_sigma`: the sum of ln sigma over all values; None where it is not known, and taken to be that of all models.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Candidate:
     log_evidence: float | None = None
     log_evidence_noise: float | None = None
     effective_values: int | float | None = None
-    log_sigma: float = 0.0
+    log_sigma: float | None = None
 
     @classmethod
     def of(cls, name: str, likelihood: MarginalLikelihood, verdict: str, **options: Any) -> "Candidate":
@@ -111,6 +111,23 @@ def criteria(
     misfit += 2 * log_sigma * n / values
     aic, left = misfit + 2 * k, n - k - 1
     return Criteria(aic, aic + 2 * k * (k + 1) / left if left > 0 else float("inf"), misfit + k * float(np.log(n)))
+
+
+def criteria_of(candidates: Sequence[Candidate]) -> list[Criteria]:
+    """The criteria of models of the same data, with one rule for sigma and for correlated residuals."""
+    known, fewer = sigma_is_known(candidates), independent_values(candidates)
+    logs = [one.log_sigma for one in candidates]
+    logs = [0.0 if x is None or None in logs else x for x in logs]
+    return [
+        criteria(one.chi2, one.values, one.unknowns, sigma_known=known, effective_values=fewer, log_sigma=log)
+        for one, log in zip(candidates, logs, strict=True)
+    ]
+
+
+def evidences(candidates: Sequence[Candidate]) -> list[float | None]:
+    """The ln of the evidence of models of the same data, with sigma as stated or with its factor unknown in all of them."""
+    known = sigma_is_known(candidates)
+    return [one.log_evidence if known else one.log_evidence_noise for one in candidates]
 
 
 def akaike_weights(aic: Sequence[float]) -> np.ndarray:
@@ -181,25 +198,13 @@ def _by_held_out(candidates: Sequence[Candidate], held: HeldOut) -> str:
 
 
 def _by_criteria(candidates: Sequence[Candidate]) -> str:
-    known, fewer = sigma_is_known(candidates), independent_values(candidates)
-    chosen = [one.log_evidence if known else one.log_evidence_noise for one in candidates]
+    fewer, chosen = independent_values(candidates), evidences(candidates)
     found = [x for x in chosen if x is not None]
     # the evidence supposes independent residuals, and no correction of it is known here
     if fewer is None and len(found) == len(chosen):
         size, unit = -2 * np.asarray(found), "twice the ln of evidence"
     else:
-        each = [
-            criteria(
-                one.chi2,
-                one.values,
-                one.unknowns,
-                sigma_known=known,
-                effective_values=fewer,
-                log_sigma=one.log_sigma,
-            )
-            for one in candidates
-        ]
-        size, unit = np.asarray([one.bic for one in each]), "BIC"
+        size, unit = np.asarray([one.bic for one in criteria_of(candidates)]), "BIC"
     unknown = ", as if residuals were independent" if any(one.misses for one in candidates) else ""
     counted = (
         unknown if fewer is None else f", counting that residuals are correlated (as {fewer:.3g} independent values)"

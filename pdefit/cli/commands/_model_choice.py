@@ -1,6 +1,5 @@
 """The choice between the models of several runs: what summary.json and the films say of them, as columns and sentences."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,8 @@ from pdefit.analysis.goodness.information import (
     HeldOut,
     akaike_weights,
     conclusion,
-    criteria,
+    criteria_of,
+    evidences,
     held_out,
     independent_values,
     sigma_is_known,
@@ -34,7 +34,7 @@ def candidate(fit: RunFiles, name: str, numbers: int | None) -> Candidate:
         stored.get("log_evidence"),
         stored.get("log_evidence_noise"),
         (summary.intervals or {}).get("effective_values"),
-        float(stored.get("log_sigma", np.nan)),
+        stored.get("log_sigma"),
     )
 
 
@@ -50,9 +50,6 @@ def judged(
     - `ahead`: misfits of each run at the frames that all forecast, by recording and quantity.
     """
     columns: list[dict[str, Any]] = [{} for _ in fits]
-    if any(np.isnan(c.log_sigma) for c in candidates):
-        # runs of an older version do not state it; they are taken to share sigma
-        candidates = [dataclasses.replace(c, log_sigma=0.0) for c in candidates]
     held, rms = _held_out(candidates, fits, ahead)
     for of, sizes in zip(columns, rms, strict=True):
         of |= sizes
@@ -60,12 +57,8 @@ def judged(
     if not comparable:
         return columns, said
     known, fewer = sigma_is_known(candidates), independent_values(candidates)
-    each = [
-        criteria(c.chi2, c.values, c.unknowns, sigma_known=known, effective_values=fewer, log_sigma=c.log_sigma)
-        for c in candidates
-    ]
+    each, evidence = criteria_of(candidates), evidences(candidates)
     best, weights = np.min(each, axis=0), akaike_weights([one.aic for one in each])
-    evidence = [c.log_evidence if known else c.log_evidence_noise for c in candidates]
     top = max((x for x in evidence if x is not None), default=0.0)
     for of, one, fit, weight, log in zip(columns, each, fits, weights, evidence, strict=True):
         of["sigma_in_the_criteria"] = "as stated" if known else "one factor estimated along"

@@ -74,7 +74,6 @@ def run_compare(arguments: list[str], console: Console) -> None:
     # what there is many of comes last, so that a long table is cut there
     keys = sorted(keys, key=lambda key: key.startswith(("rms residual", "y0.")))[:_MOST_ROWS]
     tables = {"settings that differ": settings, "results": {key: [of.get(key, "") for of in cells] for key in keys}}
-    names = [os.path.relpath(run, os.path.commonpath([*map(os.path.abspath, runs)])) for run in runs]
     for title, of in tables.items():
         table = Table(*(Column(escape(name), overflow="fold") for name in (title, *names)), box=None)
         for key, texts in of.items():

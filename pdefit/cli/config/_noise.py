@@ -50,5 +50,8 @@ class NoiseSettings:
 
 
 # noise that has a name
-NAMED = {"poisson": {"gain": 1.0}, "proportional": {"constant": AUTOMATIC, "relative": AUTOMATIC}}
-NAMED["log_normal"] = {"log_normal": AUTOMATIC}
+NAMED: dict[str, dict[str, Any]] = {
+    "poisson": {"gain": 1.0},
+    "proportional": {"constant": AUTOMATIC, "relative": AUTOMATIC},
+    "log_normal": {"log_normal": AUTOMATIC},
+}

@@ -89,7 +89,7 @@ def _row(kind: str, words: str, found: Design, half: np.ndarray, one: Candidate 
 
 
 def _content(found: Design, at: str, unit: str) -> dict[str, Any]:
-    """What the figure is drawn from."""
+    """The content of design.json, from which the figure is drawn."""
     intervals = zip(found.names, found.units, found.estimate, found.low, found.high, found.half, strict=True)
     columns = ("control", "unit", "value", "low", "high", "half")
     enough = found.enough

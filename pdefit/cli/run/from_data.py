@@ -50,8 +50,8 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
     noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
-    observations, moved_observe, taken = _as_compared(observations, data, observe)
-    observe, remarks = moved_observe, (*remarks, *taken)
+    observations, observe, lost = _as_compared(observations, data, observe)
+    remarks = (*remarks, *lost)
     if isinstance(system, AbstractDriven):
         fitted = np.arange(fitted_frames(settings.times, observations.ts))
         frames = np.setdiff1d(fitted, frames_kept_out(settings, observations.ts[fitted]))

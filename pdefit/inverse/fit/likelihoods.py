@@ -48,7 +48,7 @@ class PredictedVariance:
 
     @property
     def is_estimated(self) -> bool:
-        """Whether a part of it is estimated from residuals."""
+        """A test for a part that is estimated from residuals."""
         return None in self._parts
 
     def at_data(self, values: Float[np.ndarray, "..."], mask: Bool[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:

@@ -11,7 +11,7 @@ from jaxtyping import Array
 
 from pdefit._util.errors import unknown
 from pdefit.inverse.fit.likelihoods import PredictedVariance
-from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
 
@@ -25,32 +25,31 @@ class AbstractReweight(eqx.Module):
     @property
     @abc.abstractmethod
     def is_estimated(self) -> bool:
-        """Whether residuals decide the weights, so that they say nothing about the model any more."""
+        """A test for weights that residuals decide, which then say nothing about the model any more."""
 
     @abc.abstractmethod
-    def _one(self, functional: Functional, theta: Array) -> tuple[Functional, float]:
-        """One recording with new sigma, and the largest relative change."""
+    def _one(self, functional: Functional, theta: Array) -> tuple[Functional, float, list[str]]:
+        """One recording with new sigma, the largest relative change, and what sigma follows, in words."""
 
-    def event(self, functional: AbstractObjective, theta: Array) -> str:
-        """What happened, in words. **Arguments:** as of `apply`, with the weights in force."""
-        return "sigma re-estimated from residuals"
-
-    def apply(self, functional: Objective, theta: Array) -> tuple[Objective, float]:
-        """The objective with new sigma, of each recording by itself, and the largest relative change.
+    def apply(self, functional: Objective, theta: Array) -> tuple[Objective, float, list[str]]:
+        """The objective with new sigma, of each recording by itself.
 
         **Arguments:**
 
         - `functional`: the objective.
         - `theta`: the point at which residuals are taken, (p,).
+
+        **Returns:** the objective, the largest relative change, and what sigma follows, in words.
         """
-        changes = []
+        changes, words = list[float](), dict[str, None]()
 
         def one(part: Functional, own: Array) -> tuple[Functional, Array]:
-            new, change = self._one(part, own)
+            new, change, said = self._one(part, own)
             changes.append(change)
+            words.update(dict.fromkeys(said))
             return new, own
 
-        return functional.each(one, theta)[0], max(changes)
+        return functional.each(one, theta)[0], max(changes), [*words]
 
 
 class Reweight(AbstractReweight):
@@ -90,7 +89,7 @@ class Reweight(AbstractReweight):
             sigma = np.sqrt(np.maximum(measured**2, level))
             change = max(change, float(np.max(np.abs(sigma / old - 1))))
             new[name] = sigma
-        return functional.reweighted(new), change
+        return functional.reweighted(new), change, ["residuals"]
 
 
 class ByPrediction(AbstractReweight):
@@ -122,24 +121,25 @@ class ByPrediction(AbstractReweight):
 
         **Arguments:** `functional`, `theta`: one recording, and the point at which residuals are taken, (p,).
         """
+        return self._known(functional, _predicted(functional, theta), theta.size)
+
+    def _known(
+        self, functional: Functional, predicted: Mapping[str, np.ndarray], unknowns: int
+    ) -> dict[str, PredictedVariance]:
         found, data = {}, functional.observations
-        predicted = _predicted(functional, theta)
         for name, variance in self.variables:
             if name not in predicted:
                 raise unknown("variable of the likelihood", name, predicted)
             fitted = np.asarray(functional.fitted(name))
-            observed = np.asarray(data.values[name])[functional.layout.index][fitted]
-            found[name] = variance.estimated(predicted[name][fitted], predicted[name][fitted] - observed, theta.size)
+            signal, observed = predicted[name][fitted], np.asarray(data.values[name])[functional.layout.index][fitted]
+            found[name] = variance.estimated(signal, signal - observed, unknowns)
         return found
-
-    def event(self, functional, theta):
-        words = [f"{n}: {v}" for part, own in functional.parts(theta) for n, v in self.known(part, own).items()]
-        return f"sigma by the prediction ({'; '.join(dict.fromkeys(words))})"
 
     def _one(self, functional, theta):
         data, layout, change, new = functional.observations, functional.layout, 0.0, {}
         predicted = _predicted(functional, theta)
-        for name, variance in self.known(functional, theta).items():
+        known = self._known(functional, predicted, theta.size)
+        for name, variance in known.items():
             # frames that are kept out of the fit are weighed, too
             signal = np.array(data.values[name], float)
             signal[layout.index[layout.counts]] = predicted[name][layout.counts]
@@ -147,7 +147,7 @@ class ByPrediction(AbstractReweight):
             new[name] = variance.sigma(signal)
             fitted, old = np.asarray(data.mask[name]), np.broadcast_to(data.sigma[name], signal.shape)
             change = max(change, float(np.max(np.abs(new[name] / old - 1)[fitted], initial=0.0)))
-        return functional.reweighted(new), change
+        return functional.reweighted(new), change, [f"the prediction of {n} ({v})" for n, v in known.items()]
 
 
 def _predicted(functional: Functional, theta: Array) -> dict[str, np.ndarray]:

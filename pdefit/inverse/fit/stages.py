@@ -61,9 +61,9 @@ def new_weights(
         functional, settled = functional.with_roughness(smoothness.weights), False
         events.append(f"smoothness chosen by the data: {smoothness.description}")
     if reweight is not None:
-        functional, change = reweight.apply(functional, theta)
+        functional, change, words = reweight.apply(functional, theta)
         settled = settled and change < reweight.tolerance
-        events.append(f"{reweight.event(functional, theta)}, largest change {change:.1%}")
+        events.append(f"sigma re-estimated from {', '.join(words)}, largest change {change:.1%}")
     return functional, settled, events
 
 

@@ -180,7 +180,7 @@ class ProfileRun:
         return np.where((own != 0)[:, None], moved / np.where(own != 0, own, 1.0)[:, None], self.way)
 
     def _end(self, s: int, target: float, rise: float, origin: float, limit: float) -> str:
-        """What has ended a side, if anything has."""
+        """The end of a side; `GOES_ON` where nothing has ended it."""
         inside, root = rise <= limit, np.sqrt(limit)
         if np.isfinite(rise) and abs(np.sqrt(max(rise, 0.0)) - root) <= _MET * root:
             return LIMIT

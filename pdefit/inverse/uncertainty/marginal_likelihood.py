@@ -113,7 +113,7 @@ def marginal_likelihood(
 
 
 def _below(matrix: np.ndarray, gradient: np.ndarray) -> float:
-    """How far the minimum lies below: where an optimizer stopped close to it, or where priors pull with another weight."""
+    """The fall of J to its minimum, of which an optimizer stopped short, or from which priors of another weight pull."""
     return float(gradient @ np.linalg.lstsq(matrix, gradient)[0]) / 2
 
 

@@ -184,7 +184,7 @@ def _places(fig: Any, axes: Any, places: list[dict[str, Any]], target: int, name
 
 
 def _others(axes: Any, found: dict[str, Any], target: int) -> None:
-    """What a second look at a field, and a repeat, make of the interval, as bars."""
+    """Bars of the interval with a second look at each field, and with a repeat."""
     rows = [c for c in found["candidates"] if c["kind"] in ("field", "recording") and not c["second"]][:8]
     _bars(axes, rows, target, found["target"])
     axes.set_title("One variable, or all, once more", fontsize=9)

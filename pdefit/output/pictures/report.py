@@ -10,6 +10,7 @@ import jinja2
 
 from pdefit._util.atomic import write_text
 from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.html import interval
 from pdefit.data.readers.fields import open_film
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.summary import Summary
@@ -140,17 +141,12 @@ def _identified(files: RunFiles) -> dict[str, Any]:
 def _profiles(files: RunFiles) -> list[tuple[Any, ...]]:
     """A row for each number that `pdefit profile` has followed: its interval, that of the matrix, and what ends it else."""
     found = [one for one in files.content("profiles.json").get("profiles") or [] if isinstance(one, dict)]
-
-    def ends(one: dict[str, Any], low: str, high: str) -> str:
-        parts = one.get(low), one.get(high)
-        return " to ".join(f"{x:.4g}" if isinstance(x, int | float) else "undetermined" for x in parts)
-
     return [
         (
             one.get("control"),
             one.get("unit"),
-            ends(one, "low", "high"),
-            ends(one, "matrix_low", "matrix_high"),
+            interval(one.get("low"), one.get("high")),
+            interval(one.get("matrix_low"), one.get("matrix_high")),
             one.get("remark"),
         )
         for one in found[:_MOST_ROWS]

@@ -36,7 +36,7 @@ def test_residual_levels_are_found_for_each_body_and_converge():
 def test_without_axes_there_is_one_level():
     system, data = planets()
     functional = masses(system, data)
-    new, _ = pdefit.Reweight().apply(functional, functional.theta0 + 0.1)
+    new, _, _ = pdefit.Reweight().apply(functional, functional.theta0 + 0.1)
     assert new.observations.sigma["position"].shape == (1, 1, 1)
     np.testing.assert_array_equal(new.observations.sigma["velocity"], functional.observations.sigma["velocity"])
 
