@@ -1,11 +1,12 @@
 """A checklist for a GPU: what pdefit promises, its benchmark rows and a job of 512 x 512 cells, on the GPU and beside the CPU.
 
     ./run uv pip install --editable ".[cuda]"
-    ./run python scripts/gpu.py [--out gpu.md] [--quick] [--platform cuda]
+    ./run python scripts/gpu.py [--out gpu.md] [--quick] [--only WORD ...] [--together] [--platform cuda]
 
 Every task runs twice, in a process of its own: on the platform and on the CPU. The table names what fails there, what is slower
-than expected, and numbers that differ. `--quick` leaves out the acceptance runs and takes 32 x 32 cells. `--platform cpu` tests
-the list itself on a machine without a GPU. The exit code is 1 if anything is not as expected.
+than expected, and numbers that differ. `--quick` leaves out the acceptance runs and takes 32 x 32 cells. `--only` takes tasks
+with one of these words in their names. `--together` runs both platforms at once, where a machine has cores to spare.
+`--platform cpu` tests the list itself on a machine without a GPU. The exit code is 1 if anything is not as expected.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,6 +118,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("gpu.md"))
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="+", default=[""])
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("--platform", default="cuda")
     parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -128,8 +132,10 @@ def main() -> None:
             f"JAX finds no {asked.platform} here; ./run uv pip install --editable '.[cuda]', or --platform cpu"
         )
     rows, wrong = [], 0
-    for task in tasks(asked.quick):
-        there, here = run(task, asked.platform), run(task, "cpu")
+    chosen = [task for task in tasks(asked.quick) if any(word in task.name for word in asked.only)]
+    for task in chosen:
+        with ThreadPoolExecutor(1 + asked.together) as pool:
+            there, here = pool.map(lambda platform, task=task: run(task, platform), (asked.platform, "cpu"))
         told = judged(task, there, here)
         wrong += bool(told)
         ratio = f"{here.seconds / there.seconds:.2f}" if there.seconds and here.seconds else ""
