@@ -28,9 +28,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], lines: Iterable
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """An interval in five digits; empty where it is unknown."""
-    known = low is not None and high is not None and not np.isnan(low + high)
-    return f"{low:.5g} to {high:.5g}" if known else ""
+    """An interval in five digits, of which an end may be open; empty where neither is known."""
+    below, above = (x is not None and bool(np.isfinite(x)) for x in (low, high))
+    if below and above:
+        return f"{low:.5g} to {high:.5g}"
+    return f"above {low:.5g}" if below else f"below {high:.5g}" if above else ""
 
 
 def summarised(values: Array | np.ndarray | float | None) -> str:

@@ -1,5 +1,7 @@
 """Populations that feed on each other, one model in each file."""
 
+from pdefit_populations.lotka_volterra import HybridLotkaVolterra as HybridLotkaVolterra
 from pdefit_populations.lotka_volterra import LotkaVolterra as LotkaVolterra
 
+# those with a network are for Python: their weights are not determined, which every named system's verification asks for
 SYSTEMS = {"populations/lotka_volterra": LotkaVolterra}

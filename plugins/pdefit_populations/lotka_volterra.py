@@ -1,7 +1,8 @@
 """The equations of Lotka and Volterra: a predator and its prey."""
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -90,3 +91,32 @@ class LotkaVolterra(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservat
         return Example(
             system, system.init(jax.random.key(0)), np.linspace(0.0, 8.0, 6), 0.1, space_order=None, time_order=4
         )
+
+
+def _two_rates() -> eqx.nn.MLP:
+    """A small network of both numbers, which starts near nothing."""
+    net = eqx.nn.MLP(2, 2, 8, 1, jnp.tanh, key=jax.random.key(0), dtype=float)
+    return eqx.tree_at(lambda n: [layer.weight for layer in n.layers], net, replace_fn=lambda w: 0.3 * w)
+
+
+class HybridLotkaVolterra(LotkaVolterra):
+    """The same populations, in which nobody knows what becomes of them when they meet.
+
+        x' = alpha x + net_1(x, y)
+        y' = -gamma y + net_2(x, y)
+
+    The network can take over alpha, which no data then determine: `pdefit identify` says so. beta, delta and crowding have
+    no influence.
+
+    **Arguments:** those of `LotkaVolterra`, and
+
+    - `net`: the network, called with (x, y), whose two values are the rates. Default: one hidden layer of eight neurons.
+
+    Source: S. Giampiccolo et al., npj Syst. Biol. Appl. 10:139 (2024).
+    """
+
+    net: Any = pdefit.parameter(default_factory=_two_rates, doc="what encounters do to both")
+
+    def vector_field(self, t, y, args):
+        of_prey, of_predator = self.net(jnp.stack(y))
+        return State(self.alpha * y.prey + of_prey, of_predator - self.gamma * y.predator)

@@ -26,7 +26,8 @@ def test_values_in_a_cell(values, shown):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "shown"), [(1.0, 2.0, "1 to 2"), (None, 2.0, ""), (np.nan, np.nan, ""), (0.0, np.inf, "0 to inf")]
+    ("low", "high", "shown"),
+    [(1.0, 2.0, "1 to 2"), (None, 2.0, "below 2"), (np.nan, np.nan, ""), (0.0, np.inf, "above 0"), (-np.inf, None, "")],
 )
 def test_intervals_in_a_cell(low, high, shown):
     assert interval(low, high) == shown

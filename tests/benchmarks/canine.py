@@ -2,7 +2,8 @@
 
     ./run python tests/benchmarks/canine.py FOLDER short          # 250 samples: the shipped stages, then bad traces anew
     ./run python tests/benchmarks/canine.py FOLDER long           # from `short`: 400 to 1000 samples, a forecast, all 1200
-    ./run python tests/benchmarks/canine.py FOLDER steps          # the misfits of both with steps halved and halved again
+    ./run python tests/benchmarks/canine.py FOLDER fine           # from `long`: all 1200 samples again, with half the step
+    ./run python tests/benchmarks/canine.py FOLDER steps          # the misfits of all with steps halved and halved again
     ./run python tests/benchmarks/canine.py FOLDER bootstrap 50 8  # of `short`: 50 repetitions of 8 evaluations each
     ./run python tests/benchmarks/canine.py FOLDER heldout        # every fifth trace by its own five numbers alone
 
@@ -126,8 +127,17 @@ def long(folder: Path) -> None:
         np.save(folder / "long.npy", theta)
 
 
+def fine(folder: Path) -> None:
+    joint, theta = loaded(1200, "dt=0.12525").functional, np.load(folder / "long.npy")
+    summed(folder, "1200 samples, half the step", squares(joint, theta).mean(axis=1))
+    theta = refined(joint, theta, stage(60))
+    theta = refined(joint, own_starts(folder, joint, theta, bad(joint, theta), (250,)), stage(40))
+    summed(folder, "1200 samples, fitted with half the step", squares(joint, theta).mean(axis=1))
+    np.save(folder / "fine.npy", theta)
+
+
 def steps(folder: Path) -> None:
-    for name, samples in (("short", 250), ("long", 1200)):
+    for name, samples in (("short", 250), ("long", 1200), ("fine", 1200)):
         for dt in (0.2505, 0.12525, 0.062625):
             joint = loaded(samples, f"dt={dt}").functional
             summed(folder, f"{name}, steps of {dt} ms", squares(joint, np.load(folder / f"{name}.npy")).mean(axis=1))
@@ -152,4 +162,4 @@ def heldout(folder: Path, most: int = 300) -> None:
 if __name__ == "__main__":
     where, verb, *numbers = Path(sys.argv[1]), *sys.argv[2:]
     where.mkdir(parents=True, exist_ok=True)
-    {f.__name__: f for f in (short, long, steps, bootstrap, heldout)}[verb](where, *map(int, numbers))
+    {f.__name__: f for f in (short, long, fine, steps, bootstrap, heldout)}[verb](where, *map(int, numbers))

@@ -1,11 +1,13 @@
 """Four models of cells that close a scratch: what they predict, what they estimate, and what they leave over.
 
-    ./run python tests/benchmarks/scratch_assay.py [joint] [seedings] [unseen]
+    ./run python tests/benchmarks/scratch_assay.py [joint] [seedings] [published] [unseen]
 
 All fits end at 36 h, and the photographs of 48 h are predicted. `joint` fits all wells with the same numbers, `seedings`
-those of each seeding alone, and `unseen` all but one seeding, of which only the first photograph is known. Misfits are root
-mean squares in cells/mm^2, beside the counting error. The published D (mm^2/day) and r (1/day) are fits of Fisher's equation to
-means of three wells (J. H. Lagergren et al., PLoS Comput. Biol. 16:e1008462, doi:10.1371/journal.pcbi.1008462).
+those of each seeding alone, and `unseen` all but one seeding, of which only the first photograph is known. `published` is
+Fisher's equation in the published setting: capacity held at 1700 cells/mm^2, all five photographs, and the same weight for all.
+Misfits are root mean squares in cells/mm^2, beside the counting error. The published D (mm^2/day) and r (1/day) are fits of
+Fisher's equation to means of three wells (J. H. Lagergren et al., PLoS Comput. Biol. 16:e1008462,
+doi:10.1371/journal.pcbi.1008462).
 """
 
 import sys
@@ -106,6 +108,12 @@ def main(words):
             print(f"{seeding},000 cells a well; published D {D}, r {r}", flush=True)
             exps = {model: experiment(model, wells(seeding)) for model in MODELS}
             compared(exps, [fitted(exp, exp.functional, name) for name, exp in exps.items()])
+    if "published" in words:
+        for seeding, (D, r) in PUBLISHED.items():
+            print(f"{seeding},000 cells a well; published D {D}, r {r}", flush=True)
+            held = ("~controls.K", "system.K=1700", "times.fit_until=null", "data.sigma={u: 100}")
+            exp = experiment("fisher", wells(seeding), *held)
+            fitted(exp, exp.functional, "fisher")
     if "unseen" in words:
         for model in MODELS:
             exp, later = experiment(model), []

@@ -23,10 +23,12 @@ class Place(NamedTuple):
 
     - `words`: where it is.
     - `middle`: its middle along each axis of the grid, in the unit of coordinates where they are known, else as an index.
+    - `axes`: the axes with their units.
     """
 
     words: str
     middle: tuple[float, ...]
+    axes: tuple[str, ...]
 
 
 def places_of(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
@@ -63,17 +65,20 @@ def _place(
 ) -> Place:
     if points is not None and len(shape) == 1:
         middle = points[place].mean(axis=0)
-        return Place(f"({', '.join(f'{x:.4g}' for x in middle)})", tuple(map(float, middle)))
-    words, middle = [], []
+        axes = tuple(f"coordinate {k + 1}" for k in range(middle.size))
+        return Place(f"({', '.join(f'{x:.4g}' for x in middle)})", tuple(map(float, middle)), axes)
+    words, middle, axes = [], [], []
     for axis, (piece, n) in enumerate(zip(place, shape, strict=True)):
         dim = coords.dims[axis] if coords is not None and axis < len(coords.dims) else ""
         at = coords.coords.get(dim) if coords is not None else None
         if at is None or len(at) != n:
             at = np.arange(n)
+        unit = coords.coord_units.get(dim, "1") if coords is not None else "1"
+        axes.append((dim or f"axis {axis + 1}") + f" ({unit})" * (unit != "1"))
         first, last = at[piece][0], at[piece][-1]
         is_number = np.issubdtype(at.dtype, np.number)
         middle.append(float(np.mean(at[piece])) if is_number else float(np.mean(np.arange(n)[piece])))
         if piece.stop - piece.start < n or n == 1:
             ends = [f"{float(x):.4g}" if is_number else str(x) for x in dict.fromkeys((first, last))]
             words.append(f"{f'{dim} = ' if dim and is_number else ''}{' to '.join(ends)}")
-    return Place(", ".join(words), tuple(middle))
+    return Place(", ".join(words), tuple(middle), tuple(axes))

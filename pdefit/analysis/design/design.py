@@ -146,7 +146,7 @@ def _candidates(functional: Functional, found: Information) -> list[tuple[Candid
     for name, places in described(functional, shapes).items():
         for place, matrix in zip(places, found.places[name], strict=True):
             words = f"{name} at {place.words}{', a second time' * (name in found.observed)}"
-            parts.append((Candidate("place", words, empty, name, place=place.middle), matrix))
+            parts.append((Candidate("place", words, empty, name, place=place.middle, axes=place.axes), matrix))
     return parts
 
 

@@ -21,6 +21,7 @@ class Candidate:
     - `words`: what it is.
     - `half`: half the width of every interval with it, as a part of the unknown, (p,).
     - `variable`, `time`, `place`: which variable, when, and the middle of the part, where it has one.
+    - `axes`: the axes of the place, with their units.
     - `is_second`: whether it is taken beside the best one of its kind.
     """
 
@@ -30,6 +31,7 @@ class Candidate:
     variable: str = ""
     time: float | None = None
     place: tuple[float, ...] | None = None
+    axes: tuple[str, ...] = ()
     is_second: bool = False
 
 

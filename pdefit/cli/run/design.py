@@ -112,6 +112,7 @@ def _content(found: Design, at: str, unit: str) -> dict[str, Any]:
                 "variable": c.variable,
                 "time": c.time,
                 "place": c.place,
+                "axes": c.axes,
                 "second": c.is_second,
                 "half": [number(x) for x in c.half],
                 "shrink": [number(x) for x in found.shrink(c)],

@@ -124,10 +124,7 @@ def _print(rows: list[dict[str, Any]], console: Console) -> None:
     for name in ("control", "estimate", "profile", "matrix", "unit", "remark"):
         table.add_column(name, justify="right" if name in ("estimate", "profile", "matrix") else "left")
     for row in rows:
-        spans = (
-            interval(np.inf if x is None else x, np.inf if y is None else y)
-            for x, y in ((row["low"], row["high"]), (row["matrix_low"], row["matrix_high"]))
-        )
+        spans = interval(row["low"], row["high"]), interval(row["matrix_low"], row["matrix_high"])
         unit = "" if row["unit"] == "1" else row["unit"]
         table.add_row(escape(row["control"]), f"{row['estimate']:.5g}", *spans, unit, row["remark"])
     console.print(table)

@@ -163,12 +163,13 @@ def _places(fig: Any, axes: Any, places: list[dict[str, Any]], target: int, name
     varying = _axes_of(places)
     where = np.asarray([c["place"] for c in places])[:, varying]
     gain = 100 * (1 - np.asarray([c["shrink"][target] for c in places]))
+    names = [places[0]["axes"][axis] for axis in varying]
     title = f"One more look at a part of {places[0]['variable']}"
     label = f"% shorter interval of {name}"
     if len(varying) == 1:
         order = np.argsort(where[:, 0])
         axes.plot(where[order, 0], gain[order], "o-", ms=3.5, color=GOOD)
-        axes.set(xlabel="position", ylabel=label, ylim=(0, None))
+        axes.set(xlabel=names[0], ylabel=label, ylim=(0, None))
     else:
         first, second = (np.unique(where[:, a]) for a in (0, 1))
         if first.size * second.size == len(places):
@@ -179,7 +180,7 @@ def _places(fig: Any, axes: Any, places: list[dict[str, Any]], target: int, name
             drawn = axes.scatter(*where.T, c=gain, s=24, vmin=0)
         fig.colorbar(drawn, ax=axes, label=label)
         axes.grid(visible=False)
-        axes.set(xlabel="first axis", ylabel="second axis")
+        axes.set(xlabel=names[0], ylabel=names[1])
     axes.set_title(title, fontsize=9)
 
 

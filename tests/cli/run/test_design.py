@@ -44,7 +44,8 @@ def test_figures_of_maps_and_of_what_is_undetermined(tmp_path):
     }
     for name, where in grids.items():
         places = [
-            {**field, "kind": "place", "place": x, "what": "u at x = 1", "shrink": [0.9 - 0.01 * i, 1.0]}
+            {**field, "kind": "place", "place": x, "axes": ["x (mm)", "y (mm)"], "what": "u at x = 1"}
+            | {"shrink": [0.9 - 0.01 * i, 1.0]}
             for i, x in enumerate(where)
         ]
         content = {
