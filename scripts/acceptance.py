@@ -242,7 +242,8 @@ def experiment(name: str, folder: Path) -> None:
     if name in PRINTED:
         text = (folder / "out").read_text().replace(f"{folder}/", "")
         printed[name] = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
-    (summary,) = (json.loads(p.read_text()) for p in folder.rglob("summary.json"))
+    # the run's own; recordings have theirs below it
+    summary = json.loads(min(folder.rglob("summary.json"), key=lambda p: len(p.parts)).read_text())
     # Linux counts kilobytes, macOS bytes
     memory = usage.ru_maxrss / (1e3 if sys.platform != "darwin" else 1e6)
     note(f"{name}: whole command", seconds, "s")

@@ -2,7 +2,7 @@
 
     ./run python tests/benchmarks/canine.py FOLDER short          # 250 samples: the shipped stages, then bad traces anew
     ./run python tests/benchmarks/canine.py FOLDER long           # from `short`: 400 to 1000 samples, a forecast, all 1200
-    ./run python tests/benchmarks/canine.py FOLDER fine           # from `long`: all 1200 samples again, with half the step
+    ./run python tests/benchmarks/canine.py FOLDER fine           # from `long`: all 1200 samples again, with finer steps
     ./run python tests/benchmarks/canine.py FOLDER steps          # the misfits of all with steps halved and halved again
     ./run python tests/benchmarks/canine.py FOLDER bootstrap 50 8  # of `short`: 50 repetitions of 8 evaluations each
     ./run python tests/benchmarks/canine.py FOLDER heldout        # every fifth trace by its own five numbers alone
@@ -128,12 +128,14 @@ def long(folder: Path) -> None:
 
 
 def fine(folder: Path) -> None:
-    joint, theta = loaded(1200, "dt=0.12525").functional, np.load(folder / "long.npy")
-    summed(folder, "1200 samples, half the step", squares(joint, theta).mean(axis=1))
-    theta = refined(joint, theta, stage(60))
-    theta = refined(joint, own_starts(folder, joint, theta, bad(joint, theta), (250,)), stage(40))
-    summed(folder, "1200 samples, fitted with half the step", squares(joint, theta).mean(axis=1))
-    np.save(folder / "fine.npy", theta)
+    theta = np.load(folder / "long.npy")
+    for dt in (0.12525, 0.062625):
+        joint = loaded(1200, f"dt={dt}").functional
+        summed(folder, f"1200 samples, steps of {dt} ms", squares(joint, theta).mean(axis=1))
+        theta = refined(joint, theta, stage(60))
+        theta = refined(joint, own_starts(folder, joint, theta, bad(joint, theta), (250,)), stage(40))
+        summed(folder, f"1200 samples, fitted with steps of {dt} ms", squares(joint, theta).mean(axis=1))
+        np.save(folder / "fine.npy", theta)
 
 
 def steps(folder: Path) -> None:
