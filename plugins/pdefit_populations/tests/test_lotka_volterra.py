@@ -5,12 +5,13 @@ import sys
 from pathlib import Path
 
 import diffrax
+import equinox as eqx
 import h5py
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from pdefit_populations import LotkaVolterra
+from pdefit_populations import HybridLotkaVolterra, LotkaVolterra
 from pdefit_populations.lotka_volterra import State
 
 import pdefit
@@ -79,3 +80,24 @@ def test_noise_of_a_table_is_a_share_of_each_value(tables):
     assert np.std(shares) == pytest.approx(0.1, rel=0.1) and abs(np.mean(shares)) < 0.01
     small, large = (np.std(np.asarray(shares)[:, :, part]) for part in (slice(0, 100), slice(100, 200)))
     assert small == pytest.approx(large, rel=0.2)
+
+
+class Encounters(eqx.Module):
+    """What encounters do, and a growth of the prey beside it."""
+
+    growth: jax.Array
+
+    def __call__(self, both):
+        x, y = both
+        return jnp.stack([self.growth * x - 0.9 * x * y, 0.6 * x * y])
+
+
+def test_a_network_stands_for_encounters_and_takes_over_the_growth_of_the_prey():
+    y = State(jnp.asarray(0.4), jnp.asarray(0.3))
+    known = SYSTEM.vector_field(0.0, y, None)
+    for alpha in (0.7, 0.2):
+        hybrid = HybridLotkaVolterra(
+            alpha=alpha, beta=0.9, gamma=0.5, delta=0.6, net=Encounters(jnp.asarray(0.7 - alpha))
+        )
+        np.testing.assert_allclose(np.ravel(hybrid.vector_field(0.0, y, None)), np.ravel(known), rtol=1e-12)
+    assert {"alpha", "gamma", "net"} <= set(pdefit.parameters(HybridLotkaVolterra))
