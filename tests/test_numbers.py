@@ -23,7 +23,6 @@ UNMEASURED = (
     "reaction/scratch_growth",
     "reaction/scratch_lag",
     "reaction/scratch_porous",
-    "populations/lotka_volterra_500",
     "cardiac/bocf_parameters_512",
     "flow/active_nematic",
     "flow/cavity",
