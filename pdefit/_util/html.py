@@ -1,5 +1,7 @@
 """Tables in HTML for notebooks."""
 
+import math
+import numbers
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -27,9 +29,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], lines: Iterable
     return f"{above}<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>" if body else above
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """An interval in five digits, of which an end may be open; empty where neither is known."""
-    below, above = (x is not None and bool(np.isfinite(x)) for x in (low, high))
+def interval(low: object, high: object) -> str:
+    """An interval in five digits, of which an end may be open; empty where neither is a number, as in a damaged file."""
+    below, above = (isinstance(x, numbers.Real) and math.isfinite(x) for x in (low, high))
     if below and above:
         return f"{low:.5g} to {high:.5g}"
     return f"above {low:.5g}" if below else f"below {high:.5g}" if above else ""

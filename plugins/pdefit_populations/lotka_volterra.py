@@ -94,13 +94,13 @@ class LotkaVolterra(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservat
 
 
 def _two_rates() -> eqx.nn.MLP:
-    """A small network of both numbers, which starts near nothing."""
+    """A small network of both numbers with small initial weights."""
     net = eqx.nn.MLP(2, 2, 8, 1, jnp.tanh, key=jax.random.key(0), dtype=float)
     return eqx.tree_at(lambda n: [layer.weight for layer in n.layers], net, replace_fn=lambda w: 0.3 * w)
 
 
 class HybridLotkaVolterra(LotkaVolterra):
-    """The same populations, in which nobody knows what becomes of them when they meet.
+    """The populations of Lotka and Volterra with a network in place of their encounters.
 
         x' = alpha x + net_1(x, y)
         y' = -gamma y + net_2(x, y)

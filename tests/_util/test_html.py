@@ -27,7 +27,14 @@ def test_values_in_a_cell(values, shown):
 
 @pytest.mark.parametrize(
     ("low", "high", "shown"),
-    [(1.0, 2.0, "1 to 2"), (None, 2.0, "below 2"), (np.nan, np.nan, ""), (0.0, np.inf, "above 0"), (-np.inf, None, "")],
+    [
+        (1.0, 2.0, "1 to 2"),
+        (None, 2.0, "below 2"),
+        (np.nan, np.nan, ""),
+        (0.0, np.inf, "above 0"),
+        (-np.inf, None, ""),
+        ("1", [2.0], ""),
+    ],
 )
 def test_intervals_in_a_cell(low, high, shown):
     assert interval(low, high) == shown

@@ -1,4 +1,4 @@
-"""Hybrid models of the literature, a mechanism with a network inside: errors of their rates, and which of them data can tell.
+"""Errors and identifiability of the rates of published hybrid models, mechanisms with a network inside.
 
     ./run python tests/benchmarks/hybrids.py [CASE ...] [--draws 20] [--noise 0.05] [--seconds 900]
     ./run python tests/benchmarks/hybrids.py --held [--noise 0.05]
@@ -88,7 +88,6 @@ def cases() -> dict[str, Case]:
     few = tuple(n for n in RATES if n not in ("kd1", "k3"))
     yeast = (Glycolysis, HybridGlycolysis, YEAST, YEASTS, YEASTS)
     fine = {"solver": pdefit.solvers.RK4(), "dt": 0.004}
-    seen = tuple(f"y{i}" for i in (1, 2, 3, 4, 7)) + ("y6",)
     return {
         "lotka_volterra": Case(
             LotkaVolterra,
@@ -105,7 +104,7 @@ def cases() -> dict[str, Case]:
         "apoptosis_fixed": Case(*death, few, few, HOURS, STIFF),
         "apoptosis_partial": Case(*death, few, few, np.linspace(0.0, 16.0, 42), STIFF, unseen=OTHERS),
         "glycolysis": Case(*yeast, MINUTES, fine, window=0.6),
-        "glycolysis_partial": Case(*yeast, np.linspace(0.0, 6.0, 42), fine, unseen=tuple(s for s in seen if s != "y5")),
+        "glycolysis_partial": Case(*yeast, np.linspace(0.0, 6.0, 42), fine, unseen=("y1", "y2", "y3", "y4", "y7")),
     }
 
 
@@ -146,19 +145,31 @@ def stages(case: Case) -> list[pdefit.Stage]:
     return [*(pdefit.Stage(lm, 40, pdefit.formulations.Single(until=float(t))) for t in ends), whole]
 
 
-def one(case: Case, noise: float, draw: int, hybrid: bool) -> dict[str, Any]:
-    """A fit: error, whether identifiable by both rules, and error in standard errors of every number, with its CPU seconds."""
-    begun, fit, data = time.process_time(), None, data_of(case, noise, draw)
+def best_of_starts(case: Case, data: pdefit.Observations, draw: int, hybrid: bool) -> pdefit.Fit:
+    """The lowest of a few fits from other guesses; the first that noise explains ends them."""
+    best = None
     for again in range(STARTS):
         try:
             found = pdefit.fit(functional(case, data, 100 * again + draw, hybrid), stages(case))
         except pdefit.PdefitError:
             continue
-        fit = found if fit is None or found.loss < fit.loss else fit
-        if 2 * fit.loss <= MISFIT * fit.functional.observed_values:
+        best = found if best is None or found.loss < best.loss else best
+        if misfit(best) <= MISFIT:
             break
-    if fit is None:
+    if best is None:
         raise pdefit.PdefitError("no start ended")
+    return best
+
+
+def misfit(fit: pdefit.Fit) -> float:
+    """chi2 of a value."""
+    return float(2 * fit.loss / fit.functional.observed_values)
+
+
+def one(case: Case, noise: float, draw: int, hybrid: bool) -> dict[str, Any]:
+    """A fit: error, whether identifiable by both rules, and error in standard errors of every number, with its CPU seconds."""
+    begun = time.process_time()
+    fit = best_of_starts(case, data_of(case, noise, draw), draw, hybrid)
     took = time.process_time() - begun
     answer = {c.control: c for c in pdefit.identify(fit.functional, fit.theta).controls}
     rows = {}
@@ -166,12 +177,11 @@ def one(case: Case, noise: float, draw: int, hybrid: bool) -> dict[str, Any]:
         off, told = float(getattr(fit.problem.system, name)) / case.truth[name] - 1.0, answer[name]
         known = told.known_to if told.known_to else np.inf
         rows[name] = (100 * off, told.word == "identifiable", told.projection <= 0.05, np.log1p(off) / (known / 1.96))
-    chi2 = 2 * fit.loss / fit.functional.observed_values
     print(
-        f"    draw {draw} {'hybrid' if hybrid else 'alone '} {took:6.1f} s  chi2 {chi2:.2f}  {fit.iterations}",
+        f"    draw {draw} {'hybrid' if hybrid else 'alone '} {took:6.1f} s  chi2 {misfit(fit):.2f}  {fit.iterations}",
         flush=True,
     )
-    return {"rows": rows, "seconds": took, "chi2": chi2}
+    return {"rows": rows, "seconds": took}
 
 
 def study(name: str, case: Case, noise: float, draws: int, seconds: float) -> None:
@@ -209,17 +219,8 @@ def held(noise: float) -> None:
     case = cases()["lotka_volterra"]
     data = data_of(case, noise, 0)
     for alpha in np.geomspace(0.013, 3.0, 50):
-        best = np.inf
-        for start in range(STARTS):
-            one = functional(case._replace(truth=case.truth | {"alpha": alpha}, free=()), data, start, True)
-            try:
-                fit = pdefit.fit(one, stages(case))
-            except pdefit.PdefitError:
-                continue
-            best = min(best, 2 * fit.loss / fit.functional.observed_values)
-            if best <= MISFIT:
-                break
-        print(f"alpha {alpha:7.4f}  chi2 {best:.3f}", flush=True)
+        fit = best_of_starts(case._replace(truth=case.truth | {"alpha": alpha}, free=()), data, 0, True)
+        print(f"alpha {alpha:7.4f}  chi2 {misfit(fit):.3f}", flush=True)
     fit = pdefit.fit(functional(case, data, 0, True), stages(case))
     answer = pdefit.identify(fit.functional, fit.theta)
     (alpha,) = [c for c in answer.controls if c.control == "alpha"]

@@ -1,4 +1,4 @@
-"""How often 95 % intervals of four kinds hold the truth, side by side, over many draws of noise.
+"""Coverage of 95 % intervals of four kinds, side by side, over many draws of noise.
 
     ./run python tests/benchmarks/intervals_coverage.py [NAME ...] [--draws 200] [--bootstraps 200] [--repetitions 200]
         [--no-sandwich] [--noise 0.02] [--every 1]
@@ -89,15 +89,14 @@ CASES = {
 }
 
 
-def functional(case: Case, k: int, every: int, noise: float, held: str = "") -> pdefit.Functional:
-    """The objective of record k at the truth, without noise, but with its sigma; one number may be held."""
+def functional(case: Case, k: int, every: int, noise: float) -> pdefit.Functional:
+    """The objective of record k at the truth, without noise, but with its sigma."""
     system = case.system(k)
     y0, ts = case.start(system, k), case.ts[::every]
     film = pdefit.simulate(system, y0, ts, dt=case.dt)
     sigma = pdefit.add_noise(film, noise, jax.random.key(0)).sigma
     data = pdefit.Observations.build(ts, film.values, sigma)
-    free = dict.fromkeys((n for n in case.numbers if n != held), LOG)
-    return pdefit.Functional(pdefit.Problem(system, y0), data, free, dt=case.dt)
+    return pdefit.Functional(pdefit.Problem(system, y0), data, dict.fromkeys(case.numbers, LOG), dt=case.dt)
 
 
 def drawn(J: pdefit.Functional, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
@@ -133,9 +132,8 @@ def study(name: str, options: argparse.Namespace) -> None:
 
     begun, inside = time.process_time(), []
     for k, number in enumerate(case.numbers):
-        one = functional(case, 0, options.every, options.noise, number)
-        starts = np.delete(found.theta, k, axis=1), np.tile(np.asarray(one.theta0), (options.draws, 1))
-        members = [pdefit.Members.from_points(one, jnp.asarray(x)).with_data(values) for x in starts]
+        starts, held = (start, jnp.asarray(found.theta).at[:, k].set(truth[k])), np.full(options.draws, k)
+        members = [pdefit.Members.from_points(J, x).with_data(values).holding(held) for x in starts]
         least = np.min([pdefit.fit_members(each, [MAIN]).loss for each in members], axis=0)
         inside.append(f"{number} {np.sum(least - found.loss <= RISE)}")
     print(

@@ -71,9 +71,9 @@ def _place(
     for axis, (piece, n) in enumerate(zip(place, shape, strict=True)):
         dim = coords.dims[axis] if coords is not None and axis < len(coords.dims) else ""
         at = coords.coords.get(dim) if coords is not None else None
-        if at is None or len(at) != n:
-            at = np.arange(n)
         unit = coords.coord_units.get(dim, "1") if coords is not None else "1"
+        if at is None or len(at) != n:
+            at, unit = np.arange(n), "1"
         axes.append((dim or f"axis {axis + 1}") + f" ({unit})" * (unit != "1"))
         first, last = at[piece][0], at[piece][-1]
         is_number = np.issubdtype(at.dtype, np.number)

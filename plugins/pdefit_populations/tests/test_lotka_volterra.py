@@ -83,7 +83,7 @@ def test_noise_of_a_table_is_a_share_of_each_value(tables):
 
 
 class Encounters(eqx.Module):
-    """What encounters do, and a growth of the prey beside it."""
+    """The rates of encounters, with a further growth of the prey."""
 
     growth: jax.Array
 
