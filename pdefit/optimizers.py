@@ -1,5 +1,6 @@
 """Optimizers of a fit."""
 
+from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton as ArrowGaussNewton
 from pdefit.inverse.optimizers.base import AbstractOptimizer as AbstractOptimizer
 from pdefit.inverse.optimizers.collocation import Collocation as Collocation
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG as GaussNewtonCG

@@ -6,6 +6,7 @@ Fluxes live on faces, so that what leaves one cell enters the next. `diffuse` th
 round-off wherever the boundary lets nothing through.
 """
 
+import dataclasses
 from typing import TypeVar
 
 import equinox as eqx
@@ -23,6 +24,21 @@ from pdefit.systems.system import AbstractSystem, parameters
 System = TypeVar("System", bound=AbstractSystem)
 
 
+class Uncoupled(CartesianGrid):
+    """A grid whose cells exchange what they do, with derivatives that leave this out: each cell is a system of its own.
+
+    For derivatives of one cell's unknowns where neighbours are known well. Not for values, which are the same.
+    """
+
+    @classmethod
+    def of_grid(cls, grid: CartesianGrid) -> "Uncoupled":
+        """The same grid without its couplings.
+
+        **Arguments:** `grid`: the cells and their boundary conditions.
+        """
+        return cls(**{f.name: getattr(grid, f.name) for f in dataclasses.fields(CartesianGrid)})
+
+
 def face_differences(grid: CartesianGrid, u: Array, axis: int) -> Array:
     """The derivative du/dx on the faces normal to an axis, of which there is one more than cells.
 
@@ -32,6 +48,7 @@ def face_differences(grid: CartesianGrid, u: Array, axis: int) -> Array:
     - `u`: the field, of the grid's shape.
     - `axis`: the number of the axis.
     """
+    u = lax.stop_gradient(u) if isinstance(grid, Uncoupled) else u
     lower, upper = _neighbours(u, axis)
     spacing = grid.spacing[axis]
     return _on_faces(upper - lower, grid.boundaries[axis].outer_differences(u, axis, spacing), axis) * (1 / spacing)

@@ -55,8 +55,15 @@ class InTurn(AbstractStepper):
         ahead = _AHEAD if stage_times(self._tableau, t_h[0][0], t_h[1][0]).size == 1 else 1
         shape = (-(-t_h[0].shape[0] // ahead), ahead)
         blocks = grouped(t_h[0], shape, 0), grouped(t_h[1], shape, 0, zeros=True)
+        begin, nudge = carry[0], self.stepper.nudge
+        if nudge is not None:
+            # frames are the starts of intervals, so the steps inside need none
+            t, h = (x[0].astype(precision(begin)) for x in t_h)
+            y, tangents = begin
+            drawn = [jax.jvp(lambda y: nudge(t, h, y), (y,), (dy,))[1] for dy in tangents]
+            begin = nudge(t, h, y), drawn
         # a bound method would be hashed with the arrays it belongs to
-        return lax.scan(lambda carry, t_h: self._block(carry, t_h), carry[0], blocks)[0], None
+        return lax.scan(lambda carry, t_h: self._block(carry, t_h), begin, blocks)[0], None
 
     @property
     def _tableau(self) -> diffrax.ButcherTableau:

@@ -122,6 +122,7 @@ WholeNumber = Annotated[int, Expected("a whole number", is_whole)]
 Count = Annotated[int, count()]
 Time = Annotated[float, Expected("a time", is_number, float)]
 TimeStep = Annotated[float, Expected("a positive time step (e.g. 0.1)", lambda x: is_number(x) and x > 0, float)]
+Share = Annotated[float, Expected("a number from 0 to 1", lambda x: is_measure(x) and 0 <= float(x) <= 1, float)]
 Size = Annotated[str | float, Expected("a size like '2 GB'", is_size)]
 # numbers of a control
 Positive = Annotated[float, Expected("a positive number", lambda x: is_measure(x) and 0 < float(x) < math.inf, float)]

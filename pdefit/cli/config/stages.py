@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config._reader import build, described, make_or_auto, read_section
-from pdefit.cli.config._types import Count, Read, Time
+from pdefit.cli.config._types import Count, Read, Share, Time
 from pdefit.cli.config.catalogue import shipped
 from pdefit.inverse.fit.stages import Reweight, Stage
 from pdefit.inverse.fit.stop import AbstractStop, Holdout, Noise
@@ -61,6 +61,7 @@ class StageSettings:
     - `every`: n runs each n-th of the windows.
     - `until`: the last time that is fitted, in the system's time unit.
     - `held`: true keeps a free initial state at its guess.
+    - `nudge`: the part of the way, up to 1, that the observed fields go to the data after each frame.
     - `reweight`: repeats the stage with sigma from its residuals. `axes` have a sigma for each entry, `rounds` is the
       most repetitions, and `tolerance` the largest relative change of sigma at the end.
     - `stop`: `noise`, or `{noise: FACTOR}`, ends the stage as soon as the mean squared residual is at most FACTOR (1)
@@ -76,6 +77,7 @@ class StageSettings:
     every: Count | None = None
     until: Time | None = None
     held: bool = False
+    nudge: Share = 0.0
     reweight: Reweight | None = None
     stop: Annotated[AbstractStop | None, Read(_stop, _STOP)] = None
 
@@ -86,14 +88,16 @@ class StageSettings:
             raise ValueError("there are a window and an until; keep one, or make two stages of it")
         if self.window is not None and self.held:
             raise ValueError("there is a window, which holds states anyway; remove held")
+        if self.window is not None and self.nudge:
+            raise ValueError("there are a window and a nudge, which both keep to the data; remove one")
 
     def stage(self, path: str) -> Stage:
         """The stage of a fit."""
         windows: AbstractFormulation | None = None
         if self.window is not None:
             windows = build(Segments, {"length": self.window, "every": self.every or 1}, path)
-        elif self.until is not None or self.held:
-            windows = Single(until=self.until, held=self.held)
+        elif self.until is not None or self.held or self.nudge:
+            windows = Single(until=self.until, held=self.held, nudge=self.nudge)
         optimizer = self.optimizer or LevenbergMarquardt()
         return Stage(optimizer, self.max_iterations, windows, self.reweight, self.stop)
 
@@ -120,7 +124,7 @@ def read_stages(node: Any, path: str = "stages") -> Stages:
     last = list(stages)[-1]
     if (formulation := stages[last].formulation) is not None and formulation.partial:
         raise PdefitError(
-            f"{path}.{last} is the last stage and would fit a part of the record only; add one without every and until"
+            f"{path}.{last} is the last stage and would not fit the whole record freely; add one without every, until and nudge"
         )
     if formulation is not None and formulation.holds_state:
         raise PdefitError(

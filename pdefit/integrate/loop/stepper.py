@@ -11,6 +11,7 @@ from jaxtyping import Array, PyTree
 import pdefit.integrate.solvers.explicit
 import pdefit.integrate.solvers.implicit
 import pdefit.integrate.solvers.symplectic  # noqa: F401
+from pdefit.integrate.loop.nudge import Nudge
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.solvers.method import AbstractPrepared, Carry, method_of
 from pdefit.systems.capabilities import AbstractReduced
@@ -49,21 +50,27 @@ class Stepper(AbstractStepper):
     - `system`: the equations.
     - `solver`: the solver, of this package or of diffrax.
     - `args`: exogenous inputs of the system.
+    - `nudge`: what draws the state towards data at the start of some steps; None where nothing does.
     """
 
     system: AbstractSystem
     solver: diffrax.AbstractSolver
     args: PyTree = None
+    nudge: Nudge | None = None
 
     def init(self, t, y):
         return method_of(self.solver).begin(self.system, t, y, self.args)
 
     def __call__(self, t, h, carry):
+        if self.nudge is not None:
+            carry = self.nudge(t, h, carry[0]), *carry[1:]
         return method_of(self.solver).advance(self.system, t, h, carry, self.args)
 
     def prepared(self, grid):
         method, system = method_of(self.solver), self.system
-        reduced = Stepper(system.reduced(), self.solver, self.args) if isinstance(system, AbstractReduced) else self
+        reduced = self
+        if isinstance(system, AbstractReduced):
+            reduced = Stepper(system.reduced(), self.solver, self.args, self.nudge)
         if not isinstance(method, AbstractPrepared) or grid.sizes is None:
             return reduced
         sizes = jnp.asarray(grid.sizes, jnp.float64)

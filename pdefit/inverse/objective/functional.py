@@ -177,7 +177,7 @@ class Functional(AbstractObjective):
         - `ends`: the states at the ends of the segments, (S, ...).
         """
         problem, free = self.at(theta), self.controls.nodes
-        both = started(problem, ends), problem
+        both = started(problem, ends, problem.nudge), problem
         return [in_deviations(p, free, self.continuity_sigma, self.layout.segments) for p in both]
 
     def extra_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
@@ -259,13 +259,14 @@ class Functional(AbstractObjective):
         """The functional with the record cut in another way, as of `reformulated`."""
         layout, before = formulation.layout(self.observations.ts, self.dt), self.at(theta)
         nodes = formulation.node_states(before, self.observations, layout)
+        problem = started(before, nodes, formulation.nudging(before, self.observations))
         controls = remaining(self.controls, before, nodes, formulation)
         paths = [c.path for c in controls.items]
         regularizers = tuple(r for r in self.regularizers if r.control in paths)
         functional = eqx.tree_at(
             lambda f: (f.formulation, f.layout, f.problem, f.controls, f.continuity_sigma, f.regularizers),
             self,
-            (formulation, layout, started(before, nodes), controls, {}, regularizers),
+            (formulation, layout, problem, controls, {}, regularizers),
             is_leaf=lambda x: x is None,
         )
         return functional.renewed(functional.theta0)

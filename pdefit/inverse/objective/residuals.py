@@ -94,7 +94,7 @@ class TrajectoryRunner(eqx.Module):
 
     def stepper(self, problem: Problem) -> Stepper:
         """One step of a problem by this solver."""
-        return Stepper(problem.system, self.solver, problem.args)
+        return Stepper(problem.system, self.solver, problem.args, problem.nudge)
 
     def __call__(
         self,

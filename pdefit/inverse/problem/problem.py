@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
+from pdefit.integrate.loop.nudge import Nudge
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
@@ -24,6 +25,7 @@ class Problem(eqx.Module):
     - `nodes`: for multiple shooting the state at the start of every segment, with a leading axis. The formulation makes
       it.
     - `args`: exogenous inputs (a stimulus, a forcing) that `vector_field` is given; default None.
+    - `nudge`: what draws the trajectory towards the data; default None. The formulation makes it.
     """
 
     system: AbstractSystem
@@ -31,6 +33,7 @@ class Problem(eqx.Module):
     observe: AbstractObservationOperator
     nodes: PyTree | None
     args: PyTree
+    nudge: Nudge | None
 
     def __init__(
         self,
@@ -39,14 +42,10 @@ class Problem(eqx.Module):
         observe: AbstractObservationOperator | None = None,
         nodes: PyTree | None = None,
         args: PyTree = None,
+        nudge: Nudge | None = None,
     ):
-        self.system, self.y0, self.observe, self.nodes, self.args = (
-            system,
-            y0,
-            (observe or ObserveAll()).on(system),
-            nodes,
-            args,
-        )
+        self.system, self.y0, self.nodes, self.args, self.nudge = system, y0, nodes, args, nudge
+        self.observe = (observe or ObserveAll()).on(system)
 
     def constrained(self) -> "Problem":
         """The problem with states that obey the constraint of its system; itself where there is none."""

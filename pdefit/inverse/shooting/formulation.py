@@ -11,7 +11,9 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
+from pdefit.integrate.loop.nudge import Nudge
 from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, stack_grids
+from pdefit.inverse.problem.nudging import nudge_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import deviation
 from pdefit.inverse.shooting.nodes import node_states
@@ -78,9 +80,19 @@ class AbstractFormulation(eqx.Module):
         - `where`: its coordinates, where the system states them.
         """
 
+    def nudging(self, problem: Problem, observations: Observations) -> Nudge | None:
+        """What draws trajectories towards the data on their way; None where nothing does.
+
+        **Arguments:**
+
+        - `problem`: the problem, with its instrument at its guess.
+        - `observations`: the record.
+        """
+        return None
+
     @property
     def partial(self) -> bool:
-        """Whether observations of the record are left out.
+        """Whether observations of the record are left out, or trajectories drawn towards them.
 
         Such a formulation is for a stage that prepares, not for the result.
         """
@@ -116,17 +128,30 @@ class Single(AbstractFormulation):
       that is free from the start takes up the misfit of wrong numbers in its fine structure. Where fine structure turns
       many times within the record (dispersion), the numbers can then move by a fraction of one turn at a time, and the
       fit creeps.
+    - `nudge`: the part of the way, from 0 to 1, that observed fields go to the data after each frame; default 0. The
+      trajectory then remembers about 1 / nudge frames, so that a far guess of hidden fields or numbers stays near the
+      data. Residuals are those before the nudge, which are prediction errors. Noise enters the trajectory, with a bias
+      of about nudge / (2 - nudge): stages take smaller and smaller ones and end without. It expects data on the grid
+      of the fields.
 
     Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
-    variational assimilation).
+    variational assimilation); L. Ljung, System Identification, 7.2 (1999) (prediction errors of an observer).
     """
 
     until: float | None = None
     held: bool = False
+    nudge: float = 0.0
+
+    def __check_init__(self):
+        if not 0 <= self.nudge <= 1:
+            raise ValueError(f"Single expects a nudge from 0 to 1, but got {self.nudge}")
 
     @property
     def partial(self):
-        return self.until is not None
+        return self.until is not None or self.nudge > 0
+
+    def nudging(self, problem, observations):
+        return nudge_of(problem, observations, self.nudge) if self.nudge else None
 
     @property
     def holds_state(self):

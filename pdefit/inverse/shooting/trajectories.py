@@ -14,6 +14,7 @@ from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.nudge import Nudge
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
 from pdefit.integrate.loop.time_grid import TimeGrid, cropped_like, stack_grids
 from pdefit.inverse.controls.bind import bind
@@ -31,12 +32,13 @@ def cut(problem: Problem, observations: Observations, formulation: AbstractFormu
         raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
     # node states do not depend on the step
     layout = formulation.layout(observations.ts, np.inf)
-    return started(problem, formulation.node_states(problem, observations, layout)), layout
+    nodes = formulation.node_states(problem, observations, layout)
+    return started(problem, nodes, formulation.nudging(problem, observations)), layout
 
 
-def started(problem: Problem, nodes: PyTree | None) -> Problem:
-    """The problem whose trajectories start from these node states, or from its initial state."""
-    return eqx.tree_at(lambda p: p.nodes, problem, nodes, is_leaf=lambda x: x is None)
+def started(problem: Problem, nodes: PyTree | None, nudge: Nudge | None) -> Problem:
+    """The problem whose trajectories start from these node states, or from its initial state, and are drawn so."""
+    return eqx.tree_at(lambda p: (p.nodes, p.nudge), problem, (nodes, nudge), is_leaf=lambda x: x is None)
 
 
 def bound(

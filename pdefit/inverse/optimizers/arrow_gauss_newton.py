@@ -1,0 +1,232 @@
+"""Gauss-Newton of numbers beside an initial state, cell by cell: a block-arrow matrix with a damping for each cell."""
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
+from pdefit.inverse.optimizers.preconditioner import cell_equations, has_points
+from pdefit.systems.grid import CartesianGrid
+from pdefit.systems.operators import Uncoupled
+
+# evaluations of one round: a step of all unknowns, then steps of the cells alone
+_ROUND = 3
+# dampings beyond this are helpless; of a cell at least, and of what its data do not tell
+_HELPLESS, _LEAST, _UNTOLD = 1e12, 1e-6, 1e-9
+# factors of a damping after a good and after a poor step
+_EASED, _RAISED = 1 / 3, 8.0
+
+
+class Cells(NamedTuple):
+    """The normal equations of numbers and of every cell at a point.
+
+    **Arguments:**
+
+    - `theta`: the point, (p,).
+    - `gram`: products of residuals and their derivatives in k numbers and f fields, (K, K, n) with K = k + f + 1.
+    - `corner`: the same of residuals of numbers alone, (k + 1, k + 1).
+    """
+
+    theta: Float[Array, " p"]
+    gram: Float[Array, "K K n"]
+    corner: Float[Array, "l l"]
+
+    @property
+    def each(self) -> Float[Array, " n"]:
+        """Twice the part of J of every cell."""
+        return self.gram[-1, -1]
+
+    @property
+    def value(self) -> Float[Array, ""]:
+        return (jnp.sum(self.each) + self.corner[-1, -1]) / 2
+
+
+class _State(NamedTuple):
+    # the best round, and where this one is
+    best: Cells
+    here: Cells
+    trial: Array
+    # evaluations of this round
+    turn: Array
+    cells: Array
+    numbers: Array
+    started: Array
+    converged: Array
+    stuck: Array
+    box: Box
+
+
+class ArrowGaussNewton(AbstractOptimizer):
+    """Damped Gauss-Newton steps of a few numbers beside an initial state, whose cells are damped one by one.
+
+    For stages that nudge the trajectory to the data (`pdefit.formulations.Single(nudge=...)`), where a cell depends on
+    its own fields and on the numbers. There it takes a far guess near in seconds. Not for the last stage
+    (`GaussNewtonCG`): it treats each cell alone, so that a free trajectory is not minimised. Data must be on the grid of
+    the fields, and unknown fields without smoothness.
+
+        | C    B_x^T | |dp  |     |g_p|
+        | B_x  F_x   | |dz_x| = - |g_x|     for every cell x
+
+    Each evaluation takes one tangent for each number and field. Tangents leave out what neighbours exchange, those of
+    numbers and of fields alike. A round is a step of all unknowns, then two of the cells alone. A cell goes where its own
+    misfit falls. So the few cells of a front cannot hold up all others.
+
+    **Arguments:**
+
+    - `damping`: the first damping of cells, as a part of the diagonal; default 1.
+    - `max_step`: the most that a number moves in search space at once; default 0.5, a factor 1.6 of one with `Log`.
+    - `tolerance`: converged when a round lowers J by less than this part; default 1e-3.
+    - `shape`: numbers and fields, which the stage sets.
+
+    Source: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030 (the damping); G. Golub, V. Pereyra, Inverse Problems
+    19:R1 (2003), doi:10.1088/0266-5611/19/2/201 (numbers that separate from the rest).
+    """
+
+    tangents: ClassVar[bool] = False
+
+    damping: float = 1.0
+    max_step: float = 0.5
+    tolerance: float = 1e-3
+    shape: tuple[int, int] = eqx.field(static=True, default=(0, 0))
+
+    def on(self, objective: Any) -> "ArrowGaussNewton":
+        seen = {x.size for x in objective.observed.values()} if has_points(objective) else set()
+        if len(seen) != 1:
+            raise PdefitError(
+                "arrow_gauss_newton expects unknown fields of one initial state on one grid, without smoothing, of which some "
+                "are observed there; take gauss_newton_cg"
+            )
+        controls = objective.controls
+        paths = {c.path for c in controls.states.items}
+        if any(r.control in paths for r in objective.regularizers):
+            raise PdefitError(
+                "arrow_gauss_newton treats each cell alone, which regularizers of fields do not; take gauss_newton_cg"
+            )
+        return dataclasses.replace(self, shape=(controls.without_states.size, len(controls.states.items)))
+
+    def init(self, theta, box):
+        k, f = self.shape
+        n = (theta.size - k) // f
+        empty = Cells(theta, jnp.zeros((k + f + 1, k + f + 1, n)), jnp.zeros((k + 1, k + 1)))
+        false = jnp.zeros((), bool)
+        return _State(
+            best=empty,
+            here=empty,
+            trial=theta,
+            turn=jnp.zeros((), int),
+            cells=jnp.full(n, self.damping),
+            numbers=jnp.asarray(1e-3),
+            started=false,
+            converged=false,
+            stuck=false,
+            box=box._replace(nothing=None),
+        )
+
+    def ask(self, state):
+        return state.trial
+
+    def evaluate(self, functional, state):
+        assert isinstance(functional, Functional)
+        theta = self.ask(state)
+        found = Cells(theta, *cell_equations(uncoupled(functional), theta))
+        k = self.shape[0]
+        gradient = jnp.concatenate(
+            [jnp.sum(found.gram[:k, -1], axis=-1) + found.corner[:k, -1], jnp.ravel(found.gram[k:-1, -1])]
+        )
+        return Evaluation(found.value, gradient, state=found)
+
+    def tell(self, state, evaluation):
+        found, k = evaluation.state, self.shape[0]
+        first, whole = ~state.started, state.turn == 0
+        usable = jnp.isfinite(found.value)
+        # a step of the cells alone is taken where the misfit of a cell falls
+        fell = found.each < state.here.each
+        taken = jnp.where(whole | first, usable, jnp.isfinite(found.each) & fell)
+        gram = jnp.where(taken, jnp.where(jnp.isfinite(found.gram), found.gram, 0.0), state.here.gram)
+        each = jnp.concatenate([jnp.full(k, (whole | first) & usable), jnp.tile(taken, self.shape[1])])
+        theta = jnp.where(each, found.theta, state.here.theta)
+        here = Cells(theta, gram, jnp.where(usable & (whole | first), found.corner, state.here.corner))
+        cells = jnp.where(
+            whole | first, state.cells, jnp.clip(state.cells * jnp.where(taken, _EASED, _RAISED), _LEAST, _HELPLESS)
+        )
+        # the round is judged at its end, or where it cannot go on
+        over = ~first & ((state.turn == _ROUND - 1) | (whole & ~usable))
+        better = usable & (here.value < state.best.value)
+        fallen = state.best.value - here.value
+        best = _chosen(first | (over & better), here, state.best)
+        here = _chosen(over & ~better, best, here)
+        numbers = jnp.where(over, state.numbers * jnp.where(better, _EASED, _RAISED), state.numbers)
+        turn = jnp.where(first | over, 0, state.turn + 1)
+        step = self._step(here, cells, numbers, turn == 0, state.box)
+        new = _State(
+            best=best,
+            here=here,
+            trial=state.box.clip(here.theta + step),
+            turn=turn,
+            cells=cells,
+            numbers=numbers,
+            started=jnp.ones((), bool),
+            converged=over & better & (fallen <= self.tolerance * best.value),
+            stuck=(first & ~usable) | (numbers > _HELPLESS),
+            box=state.box,
+        )
+        return new, first | (over & better)
+
+    def _step(
+        self, at: Cells, cells: Float[Array, " n"], numbers: Float[Array, ""], whole: Bool[Array, ""], box: Box
+    ) -> Float[Array, " p"]:
+        """The damped step, of the cells alone unless it is `whole`."""
+        k, f = self.shape
+        gram, n = at.gram, at.gram.shape[-1]
+        slope = jnp.concatenate([jnp.sum(gram[:k, -1], axis=-1) + at.corner[:k, -1], jnp.ravel(gram[k:-1, -1])])
+        free = ~box.blocked(at.theta, -slope)
+        free_numbers, free_cells = free[:k], free[k:].reshape(f, n).T
+        matrix = jnp.moveaxis(gram[k:-1, k:-1], -1, 0)
+        size = jnp.diagonal(matrix, axis1=-2, axis2=-1)
+        least = _UNTOLD * jnp.max(size, axis=-1, keepdims=True) + jnp.finfo(size.dtype).tiny
+        lift = cells[:, None] * size + least
+        pairs = free_cells[:, :, None] & free_cells[:, None, :]
+        matrix = jnp.where(pairs, matrix, 0.0) + jnp.eye(f)[None] * jnp.where(free_cells, lift, 1.0)[:, None, :]
+        border = jnp.where(free_cells[:, :, None], jnp.moveaxis(gram[k:-1, :k], -1, 0), 0.0)
+        pull = jnp.where(free_cells, gram[k:-1, -1].T, 0.0)
+        inverse = jnp.linalg.inv(matrix)
+        alone, moved = jnp.einsum("xij,xj->xi", inverse, pull), jnp.einsum("xij,xjk->xik", inverse, border)
+        corner = jnp.sum(gram[:k, :k], axis=-1) + at.corner[:k, :k]
+        left = corner - jnp.einsum("xik,xil->kl", border, moved)
+        right = slope[:k] - jnp.einsum("xik,xi->k", border, alone)
+        scale = jnp.where(jnp.diag(corner) > 0, jnp.diag(corner), 1.0)
+        left = jnp.where(free_numbers[:, None] & free_numbers[None], left, 0.0) + jnp.diag(jnp.where(free_numbers, 0.0, 1.0))
+
+        def solved(damping: Array) -> Array:
+            shift = jnp.where(free_numbers, (damping + _UNTOLD) * scale, 0.0)
+            return jnp.where(free_numbers, -jnp.linalg.solve(left + jnp.diag(shift), right), 0.0)
+
+        def longer(damping: Array) -> Array:
+            return jnp.any(jnp.abs(solved(damping)) > self.max_step) & (damping < _HELPLESS)
+
+        damping = lax.while_loop(longer, lambda d: 2 * d, numbers)
+        dp = jnp.where(whole, solved(damping), 0.0)
+        dz = -(alone + jnp.einsum("xik,k->xi", moved, dp))
+        return jnp.concatenate([dp, jnp.ravel(dz.T)])
+
+    def best(self, state, theta, value):
+        return state.best.theta, state.best.value
+
+
+def uncoupled(functional: Functional) -> Functional:
+    """The functional whose derivatives leave out what cells exchange; its value is the same."""
+    grid = getattr(functional.problem.system, "grid", None)
+    if not isinstance(grid, CartesianGrid):
+        return functional
+    return eqx.tree_at(lambda f: f.problem.system.grid, functional, Uncoupled.of_grid(grid))
+
+
+def _chosen(which: Bool[Array, ""], new: Cells, old: Cells) -> Cells:
+    return jax.tree.map(lambda a, b: jnp.where(which, a, b), new, old)

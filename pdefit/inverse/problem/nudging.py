@@ -1,0 +1,98 @@
+"""Nudging of a problem towards its record, and hidden fields that the observed ones drive."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PyTree
+from scipy import spatial
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.trees import named_fields
+from pdefit.data.observations import Observations
+from pdefit.integrate.loop.nudge import Nudge
+from pdefit.integrate.loop.stable_step import choose_steps
+from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
+from pdefit.integrate.loop.time_loop import store_all
+from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.inverse.problem.observed_fields import observed_fields
+from pdefit.inverse.problem.problem import Problem
+
+# cells that are followed at most, and neighbours over which the noise of observed fields is averaged
+_CELLS, _NEIGHBOURS = 1024, 64
+
+
+def nudge_of(problem: Problem, observations: Observations, strength: float) -> Nudge:
+    """The nudge towards the fields that a record shows on their own grid, through the operator where it can be inverted.
+
+    **Arguments:**
+
+    - `problem`: the problem, with its instrument at its guess.
+    - `observations`: the record.
+    - `strength`: the part of the way, up to 1.
+    """
+    fields, measured = named_fields(problem.y0), observed_fields(problem, observations)
+    shown = {
+        n
+        for n, x in fields.items()
+        if n in measured.values and n not in measured.positions and measured.values[n].shape[1:] == np.shape(x)
+    }
+    if not shown or problem.observe.relocates:
+        raise PdefitError(
+            f"A nudge expects a field that is observed on its own grid, but none of {', '.join(fields)} is; remove nudge"
+        )
+    values = [jnp.asarray(measured.values[n], x.dtype) if n in shown else None for n, x in fields.items()]
+    mask = [jnp.asarray(measured.mask[n]) if n in shown else None for n in fields]
+    return Nudge(observations.ts, tuple(values), tuple(mask), jnp.asarray(strength))
+
+
+def driven_state(problem: Problem, observations: Observations) -> PyTree:
+    """The state at the first frame, with hidden fields as the observed ones drive them later in the record.
+
+    Hidden fields that do not spread, such as gates, forget how they began while the observed fields drive them. So they
+    are followed from those of the problem, and in the second half of the record they are a table over the observed
+    fields and their change to the next frame. The first frame is looked up in it.
+
+    For fields that the observed ones drive and that forget within half of the record. Not for fields that drive the
+    observed ones without being driven.
+
+    **Arguments:**
+
+    - `problem`: the problem, with numbers at their guess.
+    - `observations`: the record.
+    """
+    fields, tree = named_fields(problem.y0), jax.tree.structure(problem.y0)
+    nudge = nudge_of(problem, observations, 1.0)
+    shown = [values is not None for values in nudge.values]
+    start = [
+        x if v is None else jnp.where(m[0], v[0], x)
+        for x, v, m in zip(fields.values(), nudge.values, nudge.mask, strict=True)
+    ]
+    y0 = jax.tree.unflatten(tree, start)
+    solver, dt = choose_steps([(problem.system, y0)], None, RK4(), args=problem.args)
+    stepper = Stepper(problem.system, solver, problem.args, nudge)
+    ts, size = observations.ts, start[0].size
+    cells = jnp.asarray(np.unique(np.linspace(0, size - 1, min(size, _CELLS)).astype(int)))
+    states = _followed(stepper, y0, constant_grid(float(ts[0]), ts, dt), cells)
+    # the observed fields at every frame, and their change to the next one
+    seen = [np.asarray(v).reshape(len(ts), -1) for v in nudge.values if v is not None]
+    looks = np.stack([x for v in seen for x in (v[:-1], np.diff(v, axis=0))], axis=-1)
+    late = slice((len(ts) - 1) // 2, len(ts) - 1)
+    known = looks[late][:, cells].reshape(-1, looks.shape[-1])
+    scale = np.std(known, axis=0)
+    near = spatial.cKDTree(known / np.where(scale > 0, scale, 1.0)).query(looks[0] / scale, _NEIGHBOURS)[1]
+    found = []
+    for is_shown, x, values in zip(shown, start, states, strict=True):
+        table = np.asarray(values)[late].reshape(-1)
+        found.append(x if is_shown else jnp.asarray(table[near].mean(axis=-1).reshape(x.shape), x.dtype))
+    return jax.tree.unflatten(tree, found)
+
+
+@eqx.filter_jit
+def _followed(stepper: Stepper, y0: PyTree, grid: TimeGrid, cells: Int[Array, " m"]) -> list[jax.Array]:
+    """Every field in some cells at every frame, (n, cells)."""
+    flags = np.zeros(grid.count.size + grid.observes_start)
+    return store_all(
+        stepper.prepared(grid), y0, grid, lambda y, _: [jnp.ravel(x)[cells] for x in jax.tree.leaves(y)], flags
+    )[1]
