@@ -1,6 +1,7 @@
 """Several tangents along a trajectory, each stepped by itself for a few steps while it lies in the cache."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import diffrax
@@ -60,8 +61,8 @@ class InTurn(AbstractStepper):
             # frames are the starts of intervals, so the steps inside need none
             t, h = (x[0].astype(precision(begin)) for x in t_h)
             y, tangents = begin
-            drawn = [jax.jvp(lambda y: nudge(t, h, y), (y,), (dy,))[1] for dy in tangents]
-            begin = nudge(t, h, y), drawn
+            draw = partial(nudge, t, h)
+            begin = draw(y), [jax.jvp(draw, (y,), (dy,))[1] for dy in tangents]
         # a bound method would be hashed with the arrays it belongs to
         return lax.scan(lambda carry, t_h: self._block(carry, t_h), begin, blocks)[0], None
 

@@ -1,9 +1,12 @@
 """Nudging: after each frame the state is drawn towards what was observed."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Float, PyTree
 
 # how far from a frame a step may begin, as a part of its size: times of float32 states are rounded
@@ -38,14 +41,17 @@ class Nudge(eqx.Module):
         - `t`, `h`: start and size of the step. One of size zero is padding.
         - `y`: the state.
         """
-        leaves, tree = jax.tree.flatten(y)
         away = jnp.abs(jnp.asarray(self.ts).astype(t.dtype) - t)
         i = jnp.argmin(away)
-        at_frame = away[i] < _NEAR * jnp.abs(h)
 
-        def one(u: Array, values: Array | None, mask: Array | None) -> Array:
-            if values is None or mask is None:
-                return u
-            return u + jnp.where(at_frame & mask[i], self.strength.astype(u.dtype) * (values[i] - u), 0.0)
+        def drawn(y: PyTree) -> PyTree:
+            leaves, tree = jax.tree.flatten(y)
+            return jax.tree.unflatten(tree, map(partial(self._drawn, i), leaves, self.values, self.mask))
 
-        return jax.tree.unflatten(tree, map(one, leaves, self.values, self.mask))
+        # a branch of its own, which most steps leave out
+        return lax.cond(away[i] < _NEAR * jnp.abs(h), drawn, lambda y: y, y)
+
+    def _drawn(self, i: Array, u: Array, values: Array | None, mask: Array | None) -> Array:
+        if values is None or mask is None:
+            return u
+        return u + jnp.where(mask[i], self.strength.astype(u.dtype) * (values[i] - u), 0.0)

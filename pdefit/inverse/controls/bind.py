@@ -147,7 +147,9 @@ def at_guesses(
         where = leaf(problem, path)
         nominal = where(problem)
         if control.guess is not None:
-            so_far = Problem(problem.system, problem.y0, guessed.observe, problem.nodes, guessed.args)
+            # what numbers make of a state is known by their guesses alone: a twin holds the truth
+            system = guessed.system if path.split(".")[0] in states else problem.system
+            so_far = Problem(system, problem.y0, guessed.observe, problem.nodes, guessed.args)
             guess = control.guess.value(nominal, path, key, observations, so_far)
             guessed = eqx.tree_at(where, guessed, jnp.asarray(guess, nominal.dtype))
     # a velocity from noisy data loses its divergence here

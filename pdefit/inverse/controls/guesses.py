@@ -15,10 +15,10 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls._axes_and_modes import FieldAxes, field_axes
+from pdefit.inverse.problem.nudging import driven_state, shown_fields
 from pdefit.inverse.problem.observed_fields import observed_fields, observed_positions
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState, AbstractGridded
-from pdefit.systems.system import AbstractSystem
 
 
 class AbstractGuess(eqx.Module):
@@ -94,8 +94,9 @@ class FromData(AbstractGuess):
     An operator that scales or bends each value on its own, such as a gain, is inverted at that time.
     A field that was observed at other points than those of its grid is interpolated between them: by cubic splines
     where every point of a raster was observed, and else linearly. Outside them it is that of the nearest point. Where a
-    field was not observed, the system's `init_from_data` makes it from the data. A parameter is guessed by the system's
-    `guess_from_data`. States that obey a constraint, such as zero divergence, are projected.
+    field was not observed, the system's `init_from_data` makes it from the data. Where it has none, the observed fields
+    drive the hidden ones through the record, which are then looked up for the first frame. A parameter is guessed by
+    the system's `guess_from_data`. States that obey a constraint, such as zero divergence, are projected.
     """
 
     def value(self, nominal, path, key, observations, problem):
@@ -123,13 +124,13 @@ class FromData(AbstractGuess):
         if observed is not None and axes.names[:1] != ("",):
             points = np.asarray(observations.positions_at(0).get(field, ()), float)
             if points.ndim > 2 and isinstance(system, AbstractDataState):
-                return _by_the_system(nominal, path, field, observations, system)
+                return _by_the_system(nominal, path, field, observations, problem)
             if points.ndim == 2:
                 return _between_points(path, axes, points, observations.mask[field][0], observed[0])
             found = _between_rasters(path, field, axes, observations, problem)
             if found is not None:
                 return found
-        return _by_the_system(nominal, path, field, observations, system)
+        return _by_the_system(nominal, path, field, observations, problem)
 
 
 def is_measured(guess: AbstractGuess | None, path: str, observations: Observations) -> bool:
@@ -201,13 +202,16 @@ def _between_points(path: str, axes: FieldAxes, points: np.ndarray, mask: ArrayL
     return np.where(np.isfinite(linear), linear, nearest)
 
 
-def _by_the_system(
-    nominal: Array, path: str, field: str, observations: Observations, system: AbstractSystem
-) -> np.ndarray:
-    """A field of the initial state that was not observed as a whole, as the system makes it from the data."""
-    data = observations.values.get(field)
+def _by_the_system(nominal: Array, path: str, field: str, observations: Observations, problem: Problem) -> np.ndarray:
+    """A field of the initial state that was not observed as a whole, as the system makes it from the data.
+
+    Where it does not say how, and other fields were observed as a whole, a hidden field is what these make of it.
+    """
+    system, data = problem.system, observations.values.get(field)
     why = "it is not observed" if data is None else f"it has shape {nominal.shape} and was observed as {data.shape[1:]}"
     if not isinstance(system, AbstractDataState):
+        if data is None and isinstance(system, AbstractGridded) and shown_fields(problem, observations):
+            return np.asarray(named_fields(driven_state(problem, observations))[field])
         raise PdefitError(
             f"The guess of '{path}' cannot come from data: {why}, and {type(system).__name__} has no init_from_data to find it "
             f"(observed: {', '.join(observations.values)}); give a number or an array, leave the guess out for the system's "

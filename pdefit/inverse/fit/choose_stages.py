@@ -11,8 +11,11 @@ from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
+from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.optimizers.preconditioner import has_points
 from pdefit.inverse.shooting.formulation import Segments, Single
 
 # frames below which a record is short, and the share of the data's spread that a guess may miss
@@ -25,6 +28,9 @@ _NUMBERS_WRONG = 0.1
 # gradients that L-BFGS keeps for a field: on an unseen temperature of 1,600 points it took 0.7 to 0.8 of the time of
 # 10, and 0.1 to 0.8 of that of Gauss-Newton-CG (tests/benchmarks/fields.py)
 _MEMORY = 20
+
+# products of an evaluation of numbers beside a field, and parts of the way to the data that hidden fields take
+_PRODUCTS, _NUDGES = 40, (0.5, 0.2)
 
 # stages that prepare stop when the decrease that is promised no longer matters
 _PREPARING = LevenbergMarquardt(tolerance=1e-3)
@@ -49,13 +55,16 @@ def choose_stages(functional: Functional) -> StagesChoice:
 
     Many unknowns (a field), or an adjoint without tangents, take L-BFGS. Few take Levenberg-Marquardt. Where the guess
     is far from the data, stages on windows or on the beginning of the record come first. In a short record the initial
-    state may be held at first.
+    state may be held at first. Numbers beside an unknown initial field are fitted first, from the guess of the field.
+    Where fields are hidden and the guess is far, the trajectory is drawn to the data, less and less.
 
     **Arguments:**
 
     - `functional`: the functional, which is evaluated at its guess at most once.
     """
     size = functional.controls.shared_size
+    if size > FEW and (found := _with_field(functional)) is not None:
+        return found
     if size > FEW or not functional.runner.adjoint.has_tangents:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
         return StagesChoice([Stage(LBFGS(memory=_MEMORY), 500)], f"L-BFGS: {what}")
@@ -72,6 +81,37 @@ def choose_stages(functional: Functional) -> StagesChoice:
     lengths = ", ".join(f"{x:.3g}" for x in windows)
     return StagesChoice(
         [*growing, last], f"{few}; the guess is far from the data, so windows of {lengths}{unit} come first"
+    )
+
+
+def _with_field(functional: Functional) -> StagesChoice | None:
+    """The stages for numbers beside an unknown initial field of many values; None for other unknowns."""
+    numbers, states = functional.controls.without_states, functional.controls.states.items
+    few = 0 < numbers.size <= FEW and functional.runner.adjoint.has_tangents
+    if not few or not states or functional.formulation != Single() or any(c.is_node for c in states):
+        return None
+    what, last = f"{numbers.size} numbers and a field", Stage(GaussNewtonCG(products=_PRODUCTS), 60)
+    ts, unit = functional.observations.ts, with_space(functional.problem.system.time_unit)
+    far = ts.size >= _FRAMES and _far(functional, _FAR_WITH_STATE)
+    hidden = set(named_fields(functional.problem.y0)) - set(functional.observed)
+    if far and hidden and has_points(functional):
+        drawn = [Stage(ArrowGaussNewton(), 30, Single(nudge=g)) for g in _NUDGES]
+        little = Stage(GaussNewtonCG(products=_PRODUCTS // 2), 6, Single(nudge=_NUDGES[-1] / 4))
+        return StagesChoice(
+            [*drawn, little, last],
+            f"{what} of which {', '.join(sorted(hidden))} {'is' if len(hidden) == 1 else 'are'} hidden, and the guess is far: "
+            f"the trajectory is drawn to the data, less and less, then Gauss-Newton with conjugate gradients",
+        )
+    growing = [float(ts[round((ts.size - 1) * part)]) for part in (1 / 4, 1 / 2)] if far else []
+    lengths = ", ".join(f"{t - ts[0]:.3g}" for t in growing)
+    return StagesChoice(
+        [
+            Stage(_PREPARING, 20, Single(held=True)),
+            *(Stage(GaussNewtonCG(products=_PRODUCTS // 2, tolerance=1e-3), 10, Single(until=t)) for t in growing),
+            last,
+        ],
+        f"{what}: the numbers first, from the guess of the field; then Gauss-Newton with conjugate gradients"
+        + (f" on the first {lengths}{unit} of the record and on all of it" if growing else ""),
     )
 
 

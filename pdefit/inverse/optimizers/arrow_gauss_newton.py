@@ -202,7 +202,9 @@ class ArrowGaussNewton(AbstractOptimizer):
         left = corner - jnp.einsum("xik,xil->kl", border, moved)
         right = slope[:k] - jnp.einsum("xik,xi->k", border, alone)
         scale = jnp.where(jnp.diag(corner) > 0, jnp.diag(corner), 1.0)
-        left = jnp.where(free_numbers[:, None] & free_numbers[None], left, 0.0) + jnp.diag(jnp.where(free_numbers, 0.0, 1.0))
+        left = jnp.where(free_numbers[:, None] & free_numbers[None], left, 0.0) + jnp.diag(
+            jnp.where(free_numbers, 0.0, 1.0)
+        )
 
         def solved(damping: Array) -> Array:
             shift = jnp.where(free_numbers, (damping + _UNTOLD) * scale, 0.0)

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PyTree
-from scipy import spatial
+from scipy.spatial import KDTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
@@ -23,6 +23,21 @@ from pdefit.inverse.problem.problem import Problem
 _CELLS, _NEIGHBOURS = 1024, 64
 
 
+def shown_fields(problem: Problem, observations: Observations) -> list[str]:
+    """The fields of the state that a record shows on their own grid.
+
+    **Arguments:**
+
+    - `problem`: the problem, with its instrument.
+    - `observations`: the record.
+    """
+    if problem.observe.relocates:
+        return []
+    values, positions = observations.values, observations.positions
+    same = {n for n, x in named_fields(problem.y0).items() if n in values and values[n].shape[1:] == np.shape(x)}
+    return [n for n in named_fields(problem.y0) if n in same and n not in positions]
+
+
 def nudge_of(problem: Problem, observations: Observations, strength: float) -> Nudge:
     """The nudge towards the fields that a record shows on their own grid, through the operator where it can be inverted.
 
@@ -32,16 +47,12 @@ def nudge_of(problem: Problem, observations: Observations, strength: float) -> N
     - `observations`: the record.
     - `strength`: the part of the way, up to 1.
     """
-    fields, measured = named_fields(problem.y0), observed_fields(problem, observations)
-    shown = {
-        n
-        for n, x in fields.items()
-        if n in measured.values and n not in measured.positions and measured.values[n].shape[1:] == np.shape(x)
-    }
-    if not shown or problem.observe.relocates:
+    fields, shown = named_fields(problem.y0), shown_fields(problem, observations)
+    if not shown:
         raise PdefitError(
             f"A nudge expects a field that is observed on its own grid, but none of {', '.join(fields)} is; remove nudge"
         )
+    measured = observed_fields(problem, observations)
     values = [jnp.asarray(measured.values[n], x.dtype) if n in shown else None for n, x in fields.items()]
     mask = [jnp.asarray(measured.mask[n]) if n in shown else None for n in fields]
     return Nudge(observations.ts, tuple(values), tuple(mask), jnp.asarray(strength))
@@ -65,10 +76,7 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
     fields, tree = named_fields(problem.y0), jax.tree.structure(problem.y0)
     nudge = nudge_of(problem, observations, 1.0)
     shown = [values is not None for values in nudge.values]
-    start = [
-        x if v is None else jnp.where(m[0], v[0], x)
-        for x, v, m in zip(fields.values(), nudge.values, nudge.mask, strict=True)
-    ]
+    start = jax.tree.leaves(nudge(jnp.asarray(nudge.ts[0]), jnp.ones(()), problem.y0))
     y0 = jax.tree.unflatten(tree, start)
     solver, dt = choose_steps([(problem.system, y0)], None, RK4(), args=problem.args)
     stepper = Stepper(problem.system, solver, problem.args, nudge)
@@ -81,7 +89,7 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
     late = slice((len(ts) - 1) // 2, len(ts) - 1)
     known = looks[late][:, cells].reshape(-1, looks.shape[-1])
     scale = np.std(known, axis=0)
-    near = spatial.cKDTree(known / np.where(scale > 0, scale, 1.0)).query(looks[0] / scale, _NEIGHBOURS)[1]
+    near = KDTree(known / np.where(scale > 0, scale, 1.0)).query(looks[0] / scale, _NEIGHBOURS)[1]
     found = []
     for is_shown, x, values in zip(shown, start, states, strict=True):
         table = np.asarray(values)[late].reshape(-1)
