@@ -3,6 +3,7 @@
 from pdefit.inverse.problem.along_axes import Average as Average
 from pdefit.inverse.problem.along_axes import Corners as Corners
 from pdefit.inverse.problem.at_points import At as At
+from pdefit.inverse.problem.camera import Camera as Camera
 from pdefit.inverse.problem.instrument import AbstractObservationOperator as AbstractObservationOperator
 from pdefit.inverse.problem.instrument import Compose as Compose
 from pdefit.inverse.problem.instrument import Logarithm as Logarithm

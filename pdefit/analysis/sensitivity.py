@@ -94,7 +94,8 @@ def sensitivity(
     solver = RK4() if solver is None else solver
     left_out = list[Effect]()
     perturbed: dict[str, tuple[Problem, Problem]] = {}
-    for name in [*parameters(problem.system), *(f"observe.{n}" for n in parameters(problem.observe))]:
+    of_instrument = [f"observe.{n}" for n in parameters(problem.observe) if getattr(problem.observe, n) is not None]
+    for name in [*parameters(problem.system), *of_instrument]:
         try:
             pair = (_scaled(problem, name, factor), _scaled(problem, name, 1 / factor))
             # raises where the perturbed system has no stable step, which leaves the parameter out
@@ -153,7 +154,7 @@ class _Runs:
 @eqx.filter_jit
 def _film(stepper: Stepper, problem: Problem, ts: Array | np.ndarray, grid: TimeGrid) -> dict[str, Array]:
     def emit(y: PyTree, t: Array) -> dict[str, Array]:
-        return problem.observe(t.astype(precision(y)), y, problem.args)
+        return problem.instrument(t.astype(precision(y)), y, problem.args)
 
     return StoreAll().run(stepper.prepared(grid), problem.y0, grid, emit, ts)[1]
 
@@ -171,7 +172,7 @@ def _squares(
 
     def emit(y: PyTree, before: tuple[Array, dict[str, Array]]) -> Array:
         t, unperturbed = before
-        now = problem.observe(t.astype(precision(y)), y, problem.args)
+        now = problem.instrument(t.astype(precision(y)), y, problem.args)
         off = [(x.astype(jnp.float64) - unperturbed[name]) / ranges[name] for name, x in now.items()]
         return jnp.mean(jnp.stack([jnp.mean(jnp.square(x)) for x in off]))
 

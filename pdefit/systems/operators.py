@@ -7,6 +7,7 @@ round-off wherever the boundary lets nothing through.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import TypeVar
 
 import equinox as eqx
@@ -263,11 +264,21 @@ def from_modes(grid: CartesianGrid, modes: Array) -> Array:
 
 def laplacian_eigenvalues(grid: CartesianGrid) -> np.ndarray:
     """The eigenvalues of the discrete Laplacian, one for each plane wave of `to_modes`."""
+    return -_squared(grid, np.sin)
+
+
+def squared_wave_numbers(grid: CartesianGrid) -> np.ndarray:
+    """The squared wave number of each plane wave of `to_modes`, in one over length squared."""
+    return _squared(grid, lambda half: np.minimum(half, np.pi - half))
+
+
+def _squared(grid: CartesianGrid, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The sum over axes of the squares of 2 of(k dx / 2) / dx, for wave numbers k from 0 to 2 pi / dx."""
     values = np.zeros(())
     for axis, (m, spacing) in enumerate(zip(_periods(grid), grid.spacing, strict=True)):
         # the transform of a real field has only half of the wave numbers along the last axis
         k = np.arange(m // 2 + 1 if axis == grid.ndim - 1 else m)
-        values = values[..., None] - (2 / spacing * np.sin(np.pi * k / m)) ** 2
+        values = values[..., None] + (2 / spacing * of(np.pi * k / m)) ** 2
     return values
 
 

@@ -184,7 +184,7 @@ def _sick_look(run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carr
 
     def residuals(params: dict[str, Array], y: PyTree) -> PyTree:
         problem = run.filled(params)
-        return functional.schedule.residuals(problem.observe, y, problem.args, (step.observation, step.counts))
+        return functional.schedule.residuals(problem.instrument, y, problem.args, (step.observation, step.counts))
 
     at, where = step_place(run, s, steps, n), spot(residuals(run.params, y))
     if where is None:

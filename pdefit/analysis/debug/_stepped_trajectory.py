@@ -88,7 +88,7 @@ class SteppedTrajectory(eqx.Module):
 
     def misfit(self, problem: Problem, y: PyTree, step: Steps) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:
-            here = problem.observe, y, problem.args, (step.observation, step.counts)
+            here = problem.instrument, y, problem.args, (step.observation, step.counts)
             return half_square(self.functional.schedule.residuals(*here))
 
         return lax.cond(step.observed, misfit, lambda y: jnp.zeros(()), y)

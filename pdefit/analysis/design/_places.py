@@ -49,7 +49,7 @@ def described(functional: Functional, shapes: dict[str, tuple[int, ...]]) -> dic
     """
     problem, data = functional.problem, functional.observations
     fields = dict(problem.system.coords()) if isinstance(problem.system, AbstractGridded) else {}
-    observe = problem.observe.placed(data.positions_at(0))
+    observe = problem.instrument.placed(data.positions_at(0))
     moved = positions_of(observe, float(data.ts[0]), problem.y0, problem.args, fields) if fields else {}
     # axes of labels keep those of the field
     known = fields | {name: where for name, where in moved.items() if any(where.dims)}

@@ -46,6 +46,7 @@ from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.problem.along_axes import Average, Corners
 from pdefit.inverse.problem.at_points import At
+from pdefit.inverse.problem.camera import Camera
 from pdefit.inverse.problem.instrument import (
     AbstractObservationOperator,
     Compose,
@@ -134,7 +135,7 @@ KINDS = (
     Kind(
         "observation operator",
         AbstractObservationOperator,
-        {"all": ObserveAll, **_named(Select, Subsample, Average, Corners, Compose, At, Logarithm)},
+        {"all": ObserveAll, **_named(Select, Subsample, Average, Corners, Compose, At, Camera, Logarithm)},
     ),
     Kind(
         "optimizer",

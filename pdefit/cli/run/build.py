@@ -70,7 +70,7 @@ def build_single(settings: Settings) -> Experiment:
     window = withhold(record.at(slice(0, fitted)), held)
     method = source.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
     try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
-    try_observe(problem.observe.placed(record.positions_at(0)), record.ts[0], problem.y0, problem.args)
+    try_observe(problem.instrument.placed(record.positions_at(0)), record.ts[0], problem.y0, problem.args)
     check_control_units(settings.controls, problem)
     functional = Functional(
         problem,

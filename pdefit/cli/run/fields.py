@@ -150,7 +150,7 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
 
 @eqx.filter_jit
 def _observation(by: Problem, t: Array, y: PyTree, positions: dict[str, Array]) -> dict[str, Array]:
-    return by.observe.placed(positions)(t.astype(precision(y)), y, by.args)
+    return by.instrument.placed(positions)(t.astype(precision(y)), y, by.args)
 
 
 def _observe(by: Problem, record: Observations, i: int, y: PyTree) -> dict[str, np.ndarray]:
@@ -160,10 +160,11 @@ def _observe(by: Problem, record: Observations, i: int, y: PyTree) -> dict[str, 
 
 
 def _observed(exp: Experiment, problem: Problem, i: int, coords: dict[str, FieldCoords]) -> dict[str, np.ndarray]:
-    """Observed values of a frame that may lie on the points of their fields. NaN means missing."""
-    record = exp.source.record
+    """Observed values of a frame that may lie on the points of their fields, without gain and offset. NaN means missing."""
+    record = exp.source.record.at(slice(i, i + 1))
+    record = problem.observe.inverted(record) or record
     frame = {
-        n: np.where(np.asarray(record.mask[n][i]), np.asarray(x[i]), np.nan)
+        n: np.where(np.asarray(record.mask[n][0]), np.asarray(x[0]), np.nan)
         for n, x in record.values.items()
         if n not in record.positions
     }
@@ -181,7 +182,7 @@ def _skill(exp: Experiment, found: Fit, ahead: list[dict[str, np.ndarray]], last
     times = jnp.asarray(ts, precision(last))
 
     def observed(by: Problem, states: PyTree) -> dict[str, np.ndarray]:
-        look = jax.vmap(lambda t, y, x: by.observe.placed(x)(t, y, by.args))
+        look = jax.vmap(lambda t, y, x: by.instrument.placed(x)(t, y, by.args))
         return {n: np.asarray(v) for n, v in look(times, states, positions).items()}
 
     names = sorted(ahead[0], key=[*named_fields(problem.y0), *ahead[0]].index)

@@ -1,5 +1,6 @@
 """Observations from a file, checked against what the model observes, and the problem they are fitted with."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,11 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
     held = {name: values.tolist() for name, values in read_arrays(path, data.system, data.select).items()}
     system = settings.system.changed(held).build()
     observations, assumed, remarks, observe = observed_data(settings, data, path, system)
+    seen = observe.on(system).located(observations)
+    for name, mask in seen.mask.items():
+        if lost := int((np.asarray(observations.mask[name]) & ~np.asarray(mask)).sum()):
+            remarks = (*remarks, f"{lost} values of {name} are saturated and count as missing")
+    observations = dataclasses.replace(observations, values=seen.values, mask=seen.mask)
     if data.noise:
         noisy = add_noise(observations, data.noise, jax.random.key(settings.seed))
         observations = noisy.with_sigma(
@@ -58,7 +64,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         system, observations, taken = system.driven_by(observations, frames)
         remarks = (*remarks, *taken)
     located = observe.on(system).located(observations)
-    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, located)
+    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, observe.inverted(located) or located)
     problem = Problem(system, y0, observe, args=settings.args)
     return Source(
         problem,
@@ -147,7 +153,7 @@ def observed_data(
             return observations, (), tuple(remarks), observe
         y, assumed = _some_state(system, settings.seed), None
         if y is not None:
-            seeing = observe.on(system)
+            seeing = observe.on(system).with_system(system)
             t, args = frames.ts[0], settings.args
             shapes = try_observe(seeing, t, y, args)
             check_observed(shapes, frames.shapes, f"the data in '{frames.name}'")

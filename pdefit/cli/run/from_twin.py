@@ -44,7 +44,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     twin = Twin(truth, solver, given.dt, given.refine, given.noise, given.seed, given.steps)
     try_step(truth, fine, solver, "twin.solver", args)
     check_memory(ts.size, fine)
-    observe = settings.observe.on(system)
+    observe = settings.observe.on(system).with_system(system)
     try_observe(lambda t, y, args: observe(t, twin.averaged(y), args), ts[0], fine, args)
     # node states have no true values in a problem: they belong to windows
     paths = tuple(root for root in (name.split(".")[0] for name in settings.controls) if root != "nodes")
@@ -60,7 +60,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
         method, chosen, step = _model_step(settings, problem, ts)
     twin = dataclasses.replace(twin, dt=step)
     states = kept_film(twin, fine, ts, args)
-    record = twin.observed(states, ts, observe, args)
+    record = twin.observed(states, ts, problem.instrument, args)
     return Source(
         problem,
         record,
@@ -106,7 +106,7 @@ def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
     declared = {name: control for name, control in settings.controls.items() if name.split(".")[0] != "nodes"}
     if not declared:
         return problem
-    observed = problem.observe(jnp.asarray(ts[0]), problem.y0, problem.args)
+    observed = problem.instrument(jnp.asarray(ts[0]), problem.y0, problem.args)
     seen = {name: np.asarray(x)[None] for name, x in observed.items()}
     return bind(
         problem, declared, jax.random.key(settings.seed), problem.observe.located(Observations.build(ts, seen))

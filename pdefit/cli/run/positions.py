@@ -126,7 +126,7 @@ def measured_coords(functional: Functional, others: Mapping[str, FieldCoords]) -
     shapes = {name: x.shape for name, x in functional.observed.items() if name not in others}
     if not shapes:
         return {}
-    observe = problem.observe.placed(data.positions_at(0))
+    observe = problem.instrument.placed(data.positions_at(0))
     stated = positions_of(observe, data.ts[0], problem.y0, problem.args, others)
     found: dict[str, FieldCoords] = {}
     taken = {dim: x for where in others.values() for dim, x in where.coords.items()}

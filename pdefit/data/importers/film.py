@@ -14,7 +14,9 @@ from pdefit.data.importers.options import SCALE_OPTIONS, number, numbers, refuse
 from pdefit.data.importers.recording import Recording, frame_numbers
 
 _LARGEST = float(np.finfo("f4").max)
-FILM_OPTIONS = (*SCALE_OPTIONS, "channel", "z", "series", "crop", "bin", "mask", "nan", "every", "frames", "name")
+FILM_OPTIONS = (
+    *SCALE_OPTIONS, "channel", "z", "series", "crop", "bin", "mask", "nan", "dark", "per_count", "every", "frames", "name",
+)  # fmt: skip
 
 
 def film(files: list[Path], options: dict[str, str]) -> Recording:
@@ -23,8 +25,8 @@ def film(files: list[Path], options: dict[str, str]) -> Recording:
     **Arguments:**
 
     - `files`: TIFF, AVI, MP4 or NumPy files, joined in natural order.
-    - `options`: `pixel`, `frame`, `scale`, `channel`, `z`, `series`, `crop`, `bin`, `mask`, `nan`, `every`,
-      `frames`, `name`.
+    - `options`: `pixel`, `frame`, `scale`, `channel`, `z`, `series`, `crop`, `bin`, `mask`, `nan`, `dark`,
+      `per_count`, `every`, `frames`, `name`.
     """
     refuse_unknown("film", options, FILM_OPTIONS)
     name = options.get("name", "intensity")
@@ -53,7 +55,7 @@ def film(files: list[Path], options: dict[str, str]) -> Recording:
     # the other files of a set are sources, too
     inside = {file for part in parts.values() for file in part.files} - {file.resolve() for file in parts}
     source = [Path(path).name for path in tifffile.natural_sorted(map(str, {*parts, *inside}))]
-    return Recording(axes, {name: "1"}, frames(), notes, source, "Film", values.dtype.str)
+    return Recording(axes, {name: "1"}, frames(), notes, source, "Film", values.dtype.str, values.packing)
 
 
 def _parts(files: list[Path], options: Mapping[str, str]) -> dict[Path, Images]:
@@ -101,7 +103,7 @@ class _Values:
     **Arguments:**
 
     - `first`: the images of the first file.
-    - `options`: `channel`, `nan`, `crop`, `mask`, `bin`.
+    - `options`: `channel`, `nan`, `crop`, `mask`, `bin`, `dark`, `per_count`.
     - `notes`: to be completed.
     """
 
@@ -117,19 +119,31 @@ class _Values:
         self.absent = False
         self.bins = bins = number("bin", options.get("bin", "1"), 1)
         self._mask = _mask(Path(options["mask"]), (rows, columns)) if "mask" in options else np.True_
+        self._dark = _dark(options.get("dark", "0"), (rows, columns))
+        self._per_count = numbers("per_count", options.get("per_count", "1"), "0.001", (1,))[0]
+        if self._per_count == 0:
+            raise PdefitError("per_count expects the value of one count, but got 0; correct it")
         self.shape = (y1 - y0) // bins, (x1 - x0) // bins
         if 0 in self.shape:
             raise PdefitError(f"bin={bins} is larger than the image; choose a smaller one")
         # whole bins only
         self._window = tuple(slice(low, low + n * bins) for low, n in zip((y0, x0), self.shape, strict=True))
         mean, masked = bool(colours) and self._colour is None, "mask" in options
-        exact = first.dtype.kind != "f" and bins == 1 and not masked and not mean
+        whole_dark, self._scaled = self._dark.ndim == 0, bool({"dark", "per_count"} & options.keys())
+        exact = first.dtype.kind != "f" and bins == 1 and not masked and not mean and whole_dark
         native = np.dtype("u1") if first.dtype.kind == "b" else first.dtype.newbyteorder("=")
         self.dtype = native if exact else np.dtype("f4")
+        # whole numbers stay as they are, and readers apply both
+        self.packing = dict[str, float]()
+        if exact and self._scaled:
+            self.packing = {"scale_factor": self._per_count, "add_offset": -self._per_count * float(self._dark)}
+        dark = f"{self._dark:g} counts" if whole_dark else f"the image {Path(options['dark']).name}"
         remarks = {
             f"Images are cut to columns {x0} to {x1 - 1} and rows {y0} to {y1 - 1}, where row 0 is the top.": "crop"
             in options,
             "Grey values are means of the colours; channel=0 takes the first of them.": mean,
+            f"Values are counts less the dark ({dark}), times {self._per_count:g}.": self._scaled,
+            "The counts are stored as they are, with attributes scale_factor and add_offset.": bool(self.packing),
             f"NaN in the images is taken as {self._nan:g}.": "nan" in options,
             f"{np.mean(~self._mask):.1%} of the pixels are masked and missing.": masked,
             f"Values are means over {bins} x {bins} pixels; one with a missing pixel is missing.": bins > 1,
@@ -152,6 +166,8 @@ class _Values:
                 finite = np.where(np.abs(image) <= _LARGEST, image, np.nan)
             self.absent |= bool(np.isnan(image).any())
             image = np.where(np.isnan(image), self._nan, finite)
+        if self._scaled and not self.packing:
+            image = (image - self._dark) * self._per_count
         if self._mask is not np.True_:
             image = np.where(self._mask, image, np.nan)
         image = image[self._window]
@@ -172,3 +188,17 @@ def _mask(file: Path, shape: tuple[int, ...]) -> np.ndarray:
         if mask.shape != shape:
             raise PdefitError(f"the mask has shape {mask.shape}, but the images have {shape}; draw it on an image")
     return mask
+
+
+def _dark(given: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The counts in the dark: a number, or an image of all pixels, row 0 at the top."""
+    file = Path(given)
+    if not file.suffix or not file.is_file():
+        return np.asarray(numbers("dark", given, "400 or an image that exists", (1,))[0])
+    with reading(file):
+        dark = np.load(file, allow_pickle=False) if file.suffix == ".npy" else np.asarray(imageio.v3.imread(file))
+        if dark.shape != shape:
+            raise PdefitError(
+                f"the dark image has shape {dark.shape}, but the images have {shape}; give one grey image"
+            )
+        return dark.astype(float)

@@ -34,6 +34,7 @@ class Recording:
     - `source`: names of the files.
     - `title`: one line about the content.
     - `dtype`: type of the values in the file.
+    - `packing`: attributes of the variables by which the numbers in the file are read, such as `scale_factor`.
     - `scalars`: numbers beside the frames, such as a radius, each with its unit.
     """
 
@@ -44,6 +45,7 @@ class Recording:
     source: list[str]
     title: str
     dtype: str = "f4"
+    packing: Mapping[str, float] = dataclasses.field(default_factory=dict)
     scalars: Mapping[str, tuple[float | np.ndarray, str]] = dataclasses.field(default_factory=dict)
 
     @property
@@ -111,7 +113,7 @@ def write_recording(path: Path, recording: Recording) -> float:
         stored: dict[str, h5py.Dataset] = {}
         for name, unit in recording.units.items():
             stored[name] = file.create_dataset(name, recording.shape, recording.dtype, chunks=(1, *shape))
-            stored[name].attrs["units"] = unit
+            stored[name].attrs.update({"units": unit, **recording.packing})
             for axis, dim in enumerate(recording.axes):
                 stored[name].dims[axis].attach_scale(file[dim])
         for written, frame in enumerate(recording.frames, start=1):

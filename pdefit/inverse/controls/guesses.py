@@ -91,7 +91,7 @@ class FromData(AbstractGuess):
 
     For initial states that were observed. Not as prior knowledge: the data would count twice.
 
-    An operator that scales or bends each value on its own, such as a gain, is inverted at that time.
+    An operator that scales or bends each value on its own, such as a gain, is inverted. A blur is not.
     A field that was observed at other points than those of its grid is interpolated between them: by cubic splines
     where every point of a raster was observed, and else linearly. Outside them it is that of the nearest point. Where a
     field was not observed, the system's `init_from_data` makes it from the data. Where it has none, the observed fields
@@ -101,12 +101,12 @@ class FromData(AbstractGuess):
 
     def value(self, nominal, path, key, observations, problem):
         root, _, name = path.partition(".")
-        system = problem.system
+        system, fields = problem.system, problem.observe.inverted(observations) or observations
         if root == "nodes":
             # nodes are taken from the data when the formulation makes them
             return np.asarray(nominal)
         if root != "y0":
-            found = system.guess_from_data(path, observations) if isinstance(system, AbstractDataGuess) else None
+            found = system.guess_from_data(path, fields) if isinstance(system, AbstractDataGuess) else None
             if found is None:
                 raise PdefitError(
                     f"The guess of '{path}' cannot come from data, which fields of y0 and nodes can, and parameters for which "
@@ -120,6 +120,7 @@ class FromData(AbstractGuess):
         if observed is not None and observed.shape[1:] == nominal.shape and not elsewhere:
             first = observed_fields(problem, observations.at(slice(0, 1)))
             return np.asarray(np.where(first.mask[field][0], first.values[field][0], nominal))
+        observations, observed = fields, fields.values.get(field)
         axes = field_axes(system, path, nominal.shape)
         if observed is not None and axes.names[:1] != ("",):
             points = np.asarray(observations.positions_at(0).get(field, ()), float)
@@ -151,7 +152,7 @@ def _between_rasters(
     """A field from its values on a coarser raster at the first time; None where that raster is not known."""
     assert isinstance(problem.system, AbstractGridded), "a field with axes has coordinates"
     coords = problem.system.coords()
-    where = observed_positions(problem.observe, observations.ts[0], problem.y0, problem.args, coords).get(field)
+    where = observed_positions(problem.instrument, observations.ts[0], problem.y0, problem.args, coords).get(field)
     dims = coords[field].dims
     values, mask = np.asarray(observations.values[field][0], float), np.asarray(observations.mask[field][0])
     along = [d.removesuffix("_face") for d in dims]

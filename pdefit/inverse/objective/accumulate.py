@@ -95,8 +95,8 @@ class TangentLinearMisfit(AbstractAccumulation):
                 return schedule.residuals(observe, y, args, i)
 
             y, dy = pair
-            moved = tangent.observe, dy, tangent.args
-            return half_square(push(residuals, (problem.observe, y, problem.args), moved)[1])
+            moved = tangent.instrument, dy, tangent.args
+            return half_square(push(residuals, (problem.instrument, y, problem.args), moved)[1])
 
         stepper = TangentLinearStepper(runner.stepper(problem), runner.stepper(tangent))
         halves, ends = runner.run(stepper, state, schedule, emit, probes)

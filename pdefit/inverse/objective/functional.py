@@ -141,7 +141,7 @@ class Functional(AbstractObjective):
         """Shape and dtype of what the instrument observes of a state, by variable."""
         problem, data = self.problem, self.observations
         t = jnp.asarray(data.ts)[0].astype(precision(problem.y0))
-        observe = problem.observe.placed(data.positions_at(0))
+        observe = problem.instrument.placed(data.positions_at(0))
         return jax.eval_shape(lambda y: observe(t, y, problem.args), problem.y0)
 
     @property

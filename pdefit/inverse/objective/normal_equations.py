@@ -164,7 +164,7 @@ class Tangents(eqx.Module):
 
         def summed(total: PyTree, pair: tuple[PyTree, PyTree], i: PyTree) -> PyTree:
             y, dy = pair
-            here, change = (problem.observe, y, problem.args), (moved.observe, dy, moved.args)
+            here, change = (problem.instrument, y, problem.args), (moved.instrument, dy, moved.args)
             r, jac = jvp_many(lambda o, y, a: schedule.residuals(o, y, a, i), here, change)
             if self.among:
                 jac = jax.tree.map(lambda x: lax.all_gather(x, "directions", tiled=True)[: self.among], jac)

@@ -116,7 +116,7 @@ class TrajectoryRunner(eqx.Module):
         """
 
         def emit(y: PyTree, i: PyTree) -> PyTree:
-            return reduce(schedule.residuals(problem.observe, y, problem.args, i))
+            return reduce(schedule.residuals(problem.instrument, y, problem.args, i))
 
         return self.run(self.stepper(problem), starts, schedule, emit, probes)
 

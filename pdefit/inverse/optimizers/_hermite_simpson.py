@@ -57,7 +57,7 @@ class CollocationResiduals(eqx.Module):
     def _data(self, theta: Array, x: Array, frame: Array, counts: dict[str, Array]) -> Array:
         """The weighted residuals of one observation; zero where there is none."""
         problem, schedule = self.functional.at(theta), self.functional.schedule
-        found = schedule.residuals(problem.observe, self._state(x), problem.args, (frame, counts))
+        found = schedule.residuals(problem.instrument, self._state(x), problem.args, (frame, counts))
         return ravel_pytree(found)[0].astype(jnp.float64)
 
     def _rows(self) -> tuple[Array, dict[str, Array]]:

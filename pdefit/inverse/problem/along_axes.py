@@ -94,6 +94,9 @@ class AbstractAlongAxes(AbstractObservationOperator):
         faces = faces_of(system) if self.faces is None else self.faces
         return dataclasses.replace(self, grid=self.grid or grid_of(system, self), faces=faces)
 
+    def inverted(self, observations):
+        return observations
+
     def _applied(self, name: str, u: Array, grid: AbstractGrid) -> Array:
         if u.ndim < grid.ndim:
             return u

@@ -133,6 +133,9 @@ class At(AbstractObservationOperator):
                 )
         return placed
 
+    def inverted(self, observations):
+        return observations
+
     def _check(self, what: str, x: np.ndarray) -> None:
         """Refuse points that are no points of the box."""
         ndim, grid = self._box.ndim, self._box

@@ -43,6 +43,20 @@ class AbstractObservationOperator(eqx.Module):
         """
         return self
 
+    def with_system(self, system: AbstractSystem) -> "AbstractObservationOperator":
+        """The operator with the present parameters of a system, where it evaluates the equations itself.
+
+        Unlike `on` it is called inside of traced functions, for every change of the parameters.
+
+        **Arguments:** `system`: the equations, or tangents of their parameters.
+        """
+        return self
+
+    @property
+    def takes_state(self) -> bool:
+        """Test for an operator that must be given a whole state, not what another operator makes of it."""
+        return False
+
     @property
     def scattered(self) -> bool:
         """Test for an operator whose output is a list of points, without an axis that orders them."""
@@ -81,6 +95,15 @@ class AbstractObservationOperator(eqx.Module):
         """
         return observations
 
+    def inverted(self, observations: Observations) -> Observations | None:
+        """The record before what acts on each value alone, such as a gain; None where the operator does not state it.
+
+        Blur and averages stay, and so do positions. Missing values stay missing.
+
+        **Arguments:** `observations`: the record.
+        """
+        return None
+
     def moved(self, coords: Mapping[str, FieldCoords]) -> dict[str, FieldCoords] | None:
         """The positions of the output, from those of the input; None where the operator does not state them.
 
@@ -108,6 +131,9 @@ class ObserveAll(AbstractObservationOperator):
     def __call__(self, t, y, args):
         return named_fields(y)
 
+    def inverted(self, observations):
+        return observations
+
 
 class Select(AbstractObservationOperator):
     """The operator that observes some fields of the state.
@@ -127,6 +153,9 @@ class Select(AbstractObservationOperator):
             if name not in available:
                 raise unknown("field of the state", name, available)
         return {name: available[name] for name in self.fields}
+
+    def inverted(self, observations):
+        return observations
 
 
 class Subsample(AbstractObservationOperator):
@@ -156,6 +185,9 @@ class Subsample(AbstractObservationOperator):
         offset = self.offset if self.offset is not None else tuple((n - 1) // 2 for n in self.stride)
         points = tuple(slice(first, None, step) for first, step in zip(offset, self.stride, strict=True))
         return {name: value[points] for name, value in named_fields(y).items()}
+
+    def inverted(self, observations):
+        return observations
 
 
 class Logarithm(AbstractObservationOperator):
@@ -188,6 +220,10 @@ class Compose(AbstractObservationOperator):
 
     operators: tuple[AbstractObservationOperator, ...] = eqx.field(converter=tuple)
 
+    def __check_init__(self):
+        if any(operator.takes_state for operator in self.operators[1:]):
+            raise PdefitError("An exposure begins with the whole state; put camera before the other operators")
+
     def __call__(self, t, y, args):
         for operator in self.operators:
             y = operator(t, y, args)
@@ -195,6 +231,13 @@ class Compose(AbstractObservationOperator):
 
     def on(self, system):
         return Compose(tuple(operator.on(system) for operator in self.operators))
+
+    def with_system(self, system):
+        return Compose(tuple(operator.with_system(system) for operator in self.operators))
+
+    @property
+    def takes_state(self):
+        return any(operator.takes_state for operator in self.operators[:1])
 
     @property
     def scattered(self):
@@ -217,6 +260,12 @@ class Compose(AbstractObservationOperator):
     def located(self, observations):
         for operator in self.operators:
             observations = operator.located(observations)
+        return observations
+
+    def inverted(self, observations):
+        for operator in reversed(self.operators):
+            if (observations := operator.inverted(observations)) is None:
+                return None
         return observations
 
 

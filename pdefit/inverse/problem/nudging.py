@@ -73,8 +73,7 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
     - `problem`: the problem, with numbers at their guess.
     - `observations`: the record.
     """
-    fields, tree = named_fields(problem.y0), jax.tree.structure(problem.y0)
-    nudge = nudge_of(problem, observations, 1.0)
+    nudge, tree = nudge_of(problem, observations, 1.0), jax.tree.structure(problem.y0)
     shown = [values is not None for values in nudge.values]
     start = jax.tree.leaves(nudge(jnp.asarray(nudge.ts[0]), jnp.ones(()), problem.y0))
     y0 = jax.tree.unflatten(tree, start)

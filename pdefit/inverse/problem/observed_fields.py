@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, ObserveAll, Select
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import FieldCoords
 
@@ -21,19 +21,18 @@ _STEPS, _ROUND_OFF = 20, 64
 def observed_fields(problem: Problem, observations: Observations) -> Observations:
     """The record with values of the fields themselves, where variables have the name and shape of a field.
 
-    An operator may scale a field, by a gain or by the bleaching of a dye. Where each value depends on one value of the
-    field, it is inverted at the time of every frame. A value that it cannot have becomes a missing one. Other operators,
-    such as averages, leave the record as it is.
+    An operator may scale a field, by a gain or by the bleaching of a dye. It may state the inverse (`inverted`). Else it is
+    inverted at the time of every frame where each value depends on one value of the field. A value that it cannot have
+    becomes a missing one. Other operators, such as averages, leave the record as it is.
 
     **Arguments:**
 
     - `problem`: the problem with its instrument and inputs. Other fields have the values of `y0`.
     - `observations`: a few frames of the record.
     """
-    if isinstance(problem.observe, ObserveAll | Select):
-        # each value is that of the field; the test below would take longest where many records are read
-        return observations
-    instrument = problem.observe.placed(observations.positions_at(0))
+    if (before := problem.observe.inverted(observations)) is not None:
+        return before
+    instrument = problem.instrument.placed(observations.positions_at(0))
     observed = jax.eval_shape(lambda y: instrument(jnp.asarray(observations.ts[0]), y, problem.args), problem.y0)
     for name, field in named_fields(problem.y0).items():
         # a record may hold more than the operator observes
@@ -52,7 +51,7 @@ def _inverted(problem: Problem, name: str, observations: Observations) -> tuple[
 
     def observed_field(t: Array, u: Array) -> Array:
         state = jax.tree.unflatten(tree, [u if n == name else x for n, x in fields.items()])
-        return problem.observe(t, state, problem.args)[name]
+        return problem.instrument(t, state, problem.args)[name]
 
     start = jnp.broadcast_to(fields[name], data.shape)
     times = jnp.asarray(ts, start.dtype)

@@ -47,6 +47,11 @@ class Problem(eqx.Module):
         self.system, self.y0, self.nodes, self.args, self.nudge = system, y0, nodes, args, nudge
         self.observe = (observe or ObserveAll()).on(system)
 
+    @property
+    def instrument(self) -> AbstractObservationOperator:
+        """The observation operator with the present parameters of the system, as an exposure needs them."""
+        return self.observe.with_system(self.system)
+
     def constrained(self) -> "Problem":
         """The problem with states that obey the constraint of its system; itself where there is none."""
         if not isinstance(self.system, AbstractConstrained):

@@ -55,7 +55,7 @@ def simulate(
     ts = np.asarray(ts, np.float64)
     numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
     states = solve(system, y0, ts, t0=float(ts[0]), **numerics._asdict())
-    instrument = (observe or ObserveAll()).on(system)
+    instrument = (observe or ObserveAll()).on(system).with_system(system)
     where = {
         name: jnp.broadcast_to(jnp.asarray(x), (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()
     }
@@ -125,7 +125,8 @@ class Twin:
         clean = Observations.build(ts, jax.vmap(lambda t, y: observe(t, y, args))(times, states))
         if not all(bool(np.all(np.asarray(m))) for m in clean.mask.values()):
             raise PdefitError("The twin's truth is not finite: its step is too large; set twin.dt smaller")
-        return add_noise(observe.located(clean), self.noise, jax.random.key(self.seed))
+        # what saturates is the noisy value
+        return observe.located(add_noise(clean, self.noise, jax.random.key(self.seed)))
 
     @property
     def averaged(self) -> Callable[[PyTree], PyTree]:

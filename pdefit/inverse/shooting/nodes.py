@@ -44,7 +44,9 @@ def node_states(problem: Problem, observations: Observations, nodes: np.ndarray)
     measured, every = observed_fields(problem, observations.at(nodes)), np.arange(nodes.size)
     seen = {n: _observed(n, np.shape(x), measured, every) for n, x in fields.items()}
     missing = [n for n, whole in seen.items() if not whole.all()]
-    guesses = _guesses(problem, missing, observations, nodes) if missing else {}
+    guesses = (
+        _guesses(problem, missing, problem.observe.inverted(observations) or observations, nodes) if missing else {}
+    )
 
     def state(name: str, like: Any) -> Any:
         if name not in guesses:

@@ -144,6 +144,8 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     ]
     if tied:
         raise PdefitError(f"the unknown {', '.join(tied)} would have to be refined, too")
+    if problem.observe.takes_state:
+        raise PdefitError("the exposure of the camera would have to take steps on the finer grid, too")
     fine = _refined(system, grid)
 
     def state(x: Any) -> Array:

@@ -259,3 +259,47 @@ def test_damaged_files_are_told_in_one_sentence_and_nothing_is_written(tmp_path)
             path.unlink()
         target.rmdir()
     assert refused > 50
+
+
+def test_counts_less_a_dark_number_stay_whole(tmp_path):
+    np.save(tmp_path / "a.npy", FILM)
+    made = film([tmp_path / "a.npy"], {"scale": "unknown", "dark": "400", "per_count": "0.001"})
+    write_recording(tmp_path / "data.h5", made)
+    with h5py.File(tmp_path / "data.h5") as file:
+        stored = file["intensity"]
+        np.testing.assert_array_equal(stored[()], _upward(FILM), strict=True)
+        seen = stored[()] * stored.attrs["scale_factor"] + stored.attrs["add_offset"]
+        assert "less the dark (400 counts), times 0.001" in file.attrs["import_notes"]
+    np.testing.assert_allclose(seen, (_upward(FILM) - 400.0) * 0.001)
+    binned = _imported(tmp_path, "a.npy", scale="unknown", dark="400", per_count="0.001", bin="2")["intensity"]
+    means = _upward(FILM).reshape(5, 4, 2, 3, 2).mean((2, 4))
+    np.testing.assert_allclose(binned, (means - 400.0) * 0.001, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["dark.tif", "dark.npy"])
+def test_a_dark_image_is_subtracted_before_cuts_and_bins(name, tmp_path):
+    dark = np.arange(48, dtype="u2").reshape(6, 8)
+    (np.save if name.endswith("npy") else tifffile.imwrite)(tmp_path / name, dark)
+    np.save(tmp_path / "a.npy", FILM)
+    options = {"scale": "unknown", "dark": str(tmp_path / name), "per_count": "0.5"}
+    found = _imported(tmp_path, "a.npy", **options)["intensity"]
+    np.testing.assert_allclose(found, 0.5 * _upward(FILM - dark.astype(float)), rtol=1e-6)
+    assert found.dtype == np.float32
+    cut = _imported(tmp_path, "a.npy", **options, crop="[2,6,0,4]")["intensity"]
+    np.testing.assert_array_equal(cut, found[:, 2:6, 2:])
+
+
+def test_what_is_no_dark_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", FILM)
+    np.save(tmp_path / "small.npy", np.zeros((3, 8)))
+    (tmp_path / "bad.tif").write_bytes(b"no image")
+    for options, words in [
+        ({"dark": "none.tif"}, "dark expects dark=400 or an image that exists, but got 'none.tif'"),
+        ({"dark": "nan"}, "dark expects"),
+        ({"dark": str(tmp_path / "small.npy")}, "the dark image has shape .3, 8., but the images have .6, 8."),
+        ({"dark": str(tmp_path / "bad.tif")}, "bad.tif' cannot be read as images"),
+        ({"per_count": "0"}, "per_count expects"),
+        ({"per_count": "one"}, "per_count expects"),
+    ]:
+        with pytest.raises(PdefitError, match=words):
+            _imported(tmp_path, "a.npy", scale="unknown", **options)
