@@ -15,7 +15,8 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls._axes_and_modes import FieldAxes, field_axes
-from pdefit.inverse.problem.nudging import driven_state, shown_fields
+from pdefit.inverse.controls.driven import driven_state
+from pdefit.inverse.problem.nudging import shown_fields
 from pdefit.inverse.problem.observed_fields import observed_fields, observed_positions
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState, AbstractGridded

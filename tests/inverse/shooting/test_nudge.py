@@ -10,10 +10,10 @@ import pytest
 from small_systems import Decay
 
 import pdefit
+from pdefit.inverse.controls.driven import driven_state
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
 from pdefit.inverse.optimizers.arrow_gauss_newton import uncoupled
 from pdefit.inverse.optimizers.preconditioner import cell_equations
-from pdefit.inverse.problem.nudging import driven_state
 
 GRID = pdefit.CartesianGrid(shape=(12,), extent=(12.0,))
 LOG, FREE = pdefit.transforms.Log(), pdefit.transforms.Identity()
