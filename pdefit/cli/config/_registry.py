@@ -39,6 +39,7 @@ from pdefit.inverse.controls.priors import H1, L2, AbstractPrior, AbstractRegula
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
 from pdefit.inverse.optimizers.collocation import Collocation
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.gradient_descent import Adam, Optax
@@ -140,7 +141,7 @@ KINDS = (
     Kind(
         "optimizer",
         AbstractOptimizer,
-        _named(LevenbergMarquardt, GaussNewtonCG, LBFGS, Adam, Optax, Collocation),
+        _named(LevenbergMarquardt, GaussNewtonCG, LBFGS, Adam, Optax, Collocation, ArrowGaussNewton),
     ),
     Kind("preparation", AbstractPreparation, {}),
     Kind("regularizer", AbstractRegularizer, _named(L2, H1)),
