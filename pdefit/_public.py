@@ -67,6 +67,8 @@ from pdefit.inverse.members.explore import explore as explore
 from pdefit.inverse.members.fit_members import MemberProgress as MemberProgress
 from pdefit.inverse.members.fit_members import fit_members as fit_members
 from pdefit.inverse.members.fit_members import fit_members_again as fit_members_again
+from pdefit.inverse.members.joint_profile import JointProfile as JointProfile
+from pdefit.inverse.members.joint_profile import joint_profile as joint_profile
 from pdefit.inverse.members.members import Members as Members
 from pdefit.inverse.members.profile import Profile as Profile
 from pdefit.inverse.members.profile import profiles as profiles

@@ -133,7 +133,9 @@ def study(name: str, options: argparse.Namespace) -> None:
     begun, inside = time.process_time(), []
     for k, number in enumerate(case.numbers):
         starts, held = (start, jnp.asarray(found.theta).at[:, k].set(truth[k])), np.full(options.draws, k)
-        members = [pdefit.Members.from_points(J, x).with_data(values).holding(held) for x in starts]
+        members = [
+            pdefit.Members.from_points(J, x).with_data(values).holding(np.reshape(held, (-1, 1))) for x in starts
+        ]
         least = np.min([pdefit.fit_members(each, [MAIN]).loss for each in members], axis=0)
         inside.append(f"{number} {np.sum(least - found.loss <= RISE)}")
     print(

@@ -38,8 +38,8 @@ from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Va
 from pdefit.inverse.controls.priors import H1, L2, AbstractPrior, AbstractRegularizer, LogNormal, Measured, Normal
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
-from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
+from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.collocation import Collocation
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.gradient_descent import Adam, Optax

@@ -1,5 +1,6 @@
 """Profiles of the numbers of a run, as `pdefit profile`."""
 
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,11 +18,12 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.minimise import saved_state, saving
 from pdefit.cli.run.recorded import at_best, open_run, origin
 from pdefit.cli.runtime.terminal import MembersProgress, warn
+from pdefit.inverse.members.joint_profile import joint_profile
 from pdefit.inverse.members.profile import Profile, profiles
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
-from pdefit.output.pictures.profiles import draw_profiles
+from pdefit.output.pictures.profiles import draw_joint_profiles, draw_profiles
 from pdefit.output.pictures.report import write_report
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.tables import number, write_rows
@@ -40,7 +42,9 @@ _WORDS = {
 def run_profile(arguments: list[str], console: Console) -> None:
     """Follow the profiles of the numbers that the arguments name after a run, and write profiles.csv, json and a figure."""
     names = [word for word in arguments[1:] if "=" not in word]
+    pairs = [word.split(",") for word in names if "," in word]
     job, saved = open_run([word for word in arguments if word not in names], "profile", console)
+    names = [word for word in names if "," not in word]
     if saved is None:
         raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first")
     exp = build_experiment(job.settings)
@@ -51,6 +55,10 @@ def run_profile(arguments: list[str], console: Console) -> None:
     matrix = intervals(objective, theta, sigma_stated=exp.sigma_stated)
     folder = job.directory / _FOLDER
     belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}}
+    if pairs:
+        _joint(job.directory, objective, theta, pairs, matrix, exp.sigma_stated, job.settings.cores, belongs, console)
+        if not names:
+            return
     # a fit that went on since has another estimate
     belongs["of"] = {"names": names, "estimate": digest(contents([theta]))}
     with MembersProgress(console) as bar:
@@ -83,6 +91,56 @@ def run_profile(arguments: list[str], console: Console) -> None:
         )
     where = escape(str(job.directory / "profiles.csv"))
     console.print(f"written to {where}, profiles.json and figures/profiles.png", highlight=False)
+
+
+def _joint(
+    directory: Path,
+    objective: Functional,
+    theta: jax.Array,
+    pairs: list[list[str]],
+    matrix: Intervals,
+    sigma_stated: bool,
+    cores: int | None,
+    belongs: dict[str, Any],
+    console: Console,
+) -> None:
+    """Follow joint profiles of pairs of numbers, and write joint_profiles.csv, json and a figure."""
+    found, folder = [], directory / _FOLDER
+    for pair in pairs:
+        belongs = belongs | {"of": {"pair": pair, "estimate": digest(contents([theta]))}}
+        with MembersProgress(console) as bar:
+            one = joint_profile(
+                objective,
+                theta,
+                pair,
+                sigma_stated=sigma_stated,
+                devices=jax.devices()[:cores],
+                callback=saving(bar, "profiles", folder, belongs),
+                resume=saved_state(folder, belongs),
+            )
+        found.append(one)
+    cells = [
+        {"first": one.controls[0], "value": x, "second": one.controls[1], "other": y, "rise": r, "limit": one.limit}
+        for one in found
+        for x, row in zip(one.first.tolist(), one.rise.tolist(), strict=True)
+        for y, r in zip(one.second.tolist(), row, strict=True)
+    ]
+    write_rows(directory / "joint_profiles.csv", cells)
+    estimate = dict(zip(matrix.names, matrix.estimate.tolist(), strict=True))
+    drawn = [
+        {
+            "controls": one.controls,
+            "first": one.first.tolist(),
+            "second": one.second.tolist(),
+            "rise": [[number(x / one.limit) for x in row] for row in one.rise],
+            "estimate": [estimate[name] for name in one.controls],
+        }
+        for one in found
+    ]
+    write_json(directory / "joint_profiles.json", {"profiles": drawn})
+    draw_joint_profiles(directory / "figures" / "joint_profiles.png", directory / "joint_profiles.json")
+    where = escape(str(directory / "joint_profiles.csv"))
+    console.print(f"written to {where} and figures/joint_profiles.png", highlight=False)
 
 
 def _row(one: Profile, matrix: Intervals) -> dict[str, Any]:

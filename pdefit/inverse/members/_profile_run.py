@@ -94,11 +94,11 @@ class ProfileRun:
         self.bound = np.where(self.sign < 0, lower[self.element], upper[self.element])
         sizes = np.asarray(functional.controls.sizes(jnp.asarray(theta)))[self.element]
         self.reach = _REACH * sizes
-        self.value, self.chi2, self.way, error = self._linear(few)
+        self.value, self.chi2, self.way, self.error = self._linear(few)
         # of each side: where it is and was, its rise, the next and the last step, and what ended it
         self.at, self.before = np.tile(theta, (sides, 1)), np.tile(theta, (sides, 1))
         self.rises, self.last = np.zeros(sides), np.zeros(sides)
-        self.step = np.where(np.isfinite(error), _STEP * 2 * error, 0.1 * sizes)
+        self.step = np.where(np.isfinite(self.error), _STEP * 2 * self.error, 0.1 * sizes)
         self.ended, self.tried = np.zeros(sides, int), np.zeros(sides, int)
         # the nearest point beyond the limit: its place and its rise
         self.outside = np.full((sides, 2), np.inf)
@@ -196,9 +196,30 @@ class ProfileRun:
     # --- the fits of one point of each side ----------------------------------------------------------------------------
 
     def _begin(self, theta: np.ndarray) -> None:
-        members = Members.from_points(self.functional, jnp.asarray(theta)).holding(self.element)
-        stage = [Stage(self.optimizer, _MOST)]
-        self.inner = MemberRun(members, stage, self.element.size, self.devices, self._report)
+        self.inner = self._fits(theta, self.element[:, None], self._report)
+
+    def _fits(
+        self, theta: np.ndarray, held: Int[np.ndarray, "E h"], callback: Callable[[MemberProgress], None] | None
+    ) -> MemberRun:
+        members = Members.from_points(self.functional, jnp.asarray(theta)).holding(held)
+        return MemberRun(members, [Stage(self.optimizer, _MOST)], len(held), self.devices, callback)
+
+    def fitted(
+        self, theta: Float[np.ndarray, "E p"], held: Int[np.ndarray, "E h"], resume: RunState | None
+    ) -> Float[np.ndarray, " E"]:
+        """J at many points, each with the elements that are not held fitted from there.
+
+        **Arguments:**
+
+        - `theta`: the points.
+        - `held`: the elements that each holds.
+        - `resume`: a state that the callback took from an earlier call.
+        """
+        inner = self._fits(theta, held, self.callback)
+        if resume is not None:
+            inner.restore(resume)
+        inner.minimise()
+        return inner.loss
 
     def _report(self, progress: MemberProgress) -> None:
         if self.callback is not None:

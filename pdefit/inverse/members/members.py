@@ -34,14 +34,14 @@ class Members(eqx.Module):
     - `own`: by their path in it the arrays that differ, with a leading axis of E members.
     - `theta0`: the point from which each starts, (E, p).
     - `sizes`: of records that differ in length, what `Extent` says of each, (E, 5); else None.
-    - `held`: the element of theta that each member holds at its start, (E,); None where all are fitted.
+    - `held`: the elements of theta that each member holds at its start, (E, h); None where all are fitted.
     """
 
     common: Functional
     own: dict[str, Array | np.ndarray]
     theta0: Float[Array, "E p"]
     sizes: Float[np.ndarray, "E 5"] | None = None
-    held: Int[np.ndarray, " E"] | None = None
+    held: Int[np.ndarray, "E h"] | None = None
 
     @staticmethod
     def of(functionals: Sequence[Functional]) -> "Members":
@@ -84,10 +84,10 @@ class Members(eqx.Module):
         """
         return dataclasses.replace(self, theta0=jnp.asarray(theta0, jnp.float64))
 
-    def holding(self, held: Int[np.ndarray, " E"]) -> "Members":
-        """The same members, each of which holds one element of theta at its start.
+    def holding(self, held: Int[np.ndarray, "E h"]) -> "Members":
+        """The same members, each of which holds some elements of theta at its start.
 
-        **Arguments:** `held`: the number of that element, (E,).
+        **Arguments:** `held`: the numbers of these elements, (E, h).
         """
         return dataclasses.replace(self, held=np.asarray(held))
 
@@ -110,7 +110,7 @@ class Members(eqx.Module):
         )
         lower, upper = np.stack([lower for lower, _ in boxes]), np.stack([upper for _, upper in boxes])
         if self.held is not None:
-            rows = np.arange(self.count), self.held
+            rows = np.arange(self.count)[:, None], self.held
             lower[rows] = upper[rows] = np.asarray(self.theta0)[rows]
         return lower, upper
 

@@ -53,7 +53,7 @@ def profiles(
     """
     if functional.formulation != Single():
         raise PdefitError("Profiles expect one trajectory; set formulation=single")
-    run = ProfileRun(functional, np.asarray(theta), _elements(functional, names), optimizer, tuple(devices), callback)
+    run = ProfileRun(functional, np.asarray(theta), elements(functional, names), optimizer, tuple(devices), callback)
     limit = run.limit(level, sigma_stated)
     if resume is not None:
         run.restore(resume)
@@ -62,8 +62,11 @@ def profiles(
     return tuple(run.profile(i, limit) for i in range(len(run.numbers)))
 
 
-def _elements(functional: Functional, names: Sequence[str] | None) -> Int[np.ndarray, " k"]:
-    """The elements of theta that are meant."""
+def elements(functional: Functional, names: Sequence[str] | None) -> Int[np.ndarray, " k"]:
+    """The elements of theta that names of numbers, or of whole controls, mean; by default all numbers.
+
+    **Arguments:** `functional`, `names`: as of `profiles`.
+    """
     known, numbers = functional.controls.names(), are_numbers(functional.controls)
     if names is None:
         return np.flatnonzero(numbers)

@@ -11,6 +11,8 @@ from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
 _MOST = 12
 # beyond this ratio of its ends a profile has a logarithmic axis
 _WIDE = 20.0
+# a rise of J that is far outside of a joint region, in units of that at its edge
+_FAR = 1e3
 
 
 def draw_profiles(path: Path, content: Path) -> None:
@@ -44,6 +46,28 @@ def draw_profiles(path: Path, content: Path) -> None:
             axes.set(ylim=(-0.05, 1.5), xlim=(left, ends[1] + room), xlabel=f"{one['control']}{unit}")
         fig.supylabel("rise of J (1: the 95 % limit)", fontsize=9)
         fig.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+
+
+def draw_joint_profiles(path: Path, content: Path) -> None:
+    """Draw the rise of J over two numbers, in units of that at the edge of the joint region, and the estimate.
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `content`: path of joint_profiles.json.
+    """
+    found = json.loads(content.read_text(encoding="utf-8"))["profiles"][:_MOST]
+    across = min(len(found), 3)
+    down = -(-len(found) // across)
+    with panel_grid(path, (2.9 * across + 0.6, 2.5 * down + 0.3), (down, across)) as (fig, grid):
+        for axes, one in zip(grid.flat, found, strict=False):
+            # missing where the model blows up, which is far outside
+            rise = np.asarray([[_FAR if x is None else min(x, _FAR) for x in row] for row in one["rise"]]).T
+            shades = axes.contourf(one["first"], one["second"], rise, levels=[0, 0.25, 0.5, 1, 2, 4], cmap="Blues_r")
+            axes.contour(one["first"], one["second"], rise, levels=[1.0], colors=TRUE, linewidths=1.2)
+            axes.plot(*one["estimate"], "o", color=BAD, ms=4)
+            axes.set(xlabel=one["controls"][0], ylabel=one["controls"][1])
+            fig.colorbar(shades, ax=axes, label="rise of J (1: the 95 % region)")
 
 
 def _numbers(values: list[float | None], rise: list[float]) -> tuple[np.ndarray, np.ndarray]:

@@ -98,3 +98,23 @@ def test_a_bound_ends_a_profile_and_flat_ones_are_named():
     assert k.ends[1] == "flat" and k.high > 100
     with pytest.raises(PdefitError, match="did you mean"):
         pdefit.profiles(fit.functional, fit.theta, ["kk"])
+
+
+def test_a_joint_profile_is_the_lowest_j_with_both_held(fit):
+    states = []
+    joint = pdefit.joint_profile(
+        fit.functional, fit.theta, ["k", "v"], points=5, callback=lambda progress: states.append(progress.state())
+    )
+    assert joint.controls == ("k", "v") and joint.rise.shape == (5, 5)
+    # nothing is left to be fitted: J itself
+    for i, j in ((0, 0), (1, 3), (4, 2)):
+        at = jnp.log(jnp.asarray([joint.second[j], joint.first[i]]))
+        assert joint.rise[i, j] == pytest.approx(2 * (float(fit.functional.value(at)) - fit.loss), rel=1e-6)
+    # the valley of both: along it J rises far less than across
+    assert joint.rise[3, 3] < 0.2 * joint.rise[3, 1] and joint.rise[2, 2] == pytest.approx(0.0, abs=1e-6)
+    one, both = pdefit.profiles(fit.functional, fit.theta, ["k"])[0].limit, joint.limit
+    assert both / one == pytest.approx(5.991 / 3.841, rel=1e-3)
+    again = pdefit.joint_profile(fit.functional, fit.theta, ["k", "v"], points=5, resume=states[0])
+    assert np.array_equal(again.rise, joint.rise)
+    with pytest.raises(PdefitError, match="expects two numbers"):
+        pdefit.joint_profile(fit.functional, fit.theta, ["k"])

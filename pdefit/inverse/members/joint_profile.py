@@ -1,0 +1,117 @@
+"""Joint profiles of the likelihood: two numbers are held on a grid of values, and all others are fitted again."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from scipy import special
+
+from pdefit._util.errors import PdefitError
+from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.members._profile_run import ProfileRun
+from pdefit.inverse.members._run import MemberProgress
+from pdefit.inverse.members.profile import elements
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.shooting.formulation import Single
+from pdefit.inverse.uncertainty.control_values import moved
+
+# how far the grid reaches, in half widths of the joint region by the matrix, and as a part of the size of a number that
+# the data do not tell
+_REACH, _UNKNOWN = 1.6, 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class JointProfile:
+    """The joint profile of two numbers: how well the others explain the data where both are held.
+
+    **Arguments:**
+
+    - `controls`: the names of both.
+    - `first`, `second`: where they were held, in physical units and increasing, (n,).
+    - `rise`: twice the rise of J there, (n, n); infinite where the model blows up.
+    - `limit`: the rise at the edge of the joint region.
+    """
+
+    controls: tuple[str, str]
+    first: Float[np.ndarray, " n"]
+    second: Float[np.ndarray, " n"]
+    rise: Float[np.ndarray, "n n"]
+    limit: float
+
+
+def joint_profile(
+    functional: Functional,
+    theta: Float[Array, " p"],
+    pair: Sequence[str],
+    *,
+    points: int = 15,
+    level: float = 0.95,
+    sigma_stated: bool = False,
+    devices: Sequence[Any] = (),
+    callback: Callable[[MemberProgress], None] | None = None,
+    resume: RunState | None = None,
+) -> JointProfile:
+    """The joint profile of two numbers, whose region shows how they compensate each other: straight, bent, or open.
+
+    For two numbers that an `identify` names as partners. Not for one of them alone (`profiles`), which takes far fewer fits.
+
+    **Arguments:**
+
+    - `functional`, `theta`: the fit and its estimate, (p,).
+    - `pair`: the names of the two numbers.
+    - `points`: the values of each, at least 3; all pairs of them are fitted in one program.
+    - `level`: the probability that the joint region shall have; default 0.95.
+    - `sigma_stated`, `devices`, `callback`: as of `profiles`.
+    - `resume`: a state that a callback took from an earlier call with the same arguments.
+
+    **Errors:** PdefitError for names that are not two numbers, and as of `profiles`.
+
+    Source: W. Meeker, L. Escobar, Am. Stat. 49:48 (1995), doi:10.1080/00031305.1995.10476112.
+    """
+    numbers = elements(functional, pair)
+    if numbers.size != 2 or points < 3:
+        raise PdefitError(
+            f"A joint profile expects two numbers and three points or more, but got {', '.join(pair)}, {points}"
+        )
+    if functional.formulation != Single():
+        raise PdefitError("Profiles expect one trajectory; set formulation=single")
+    run = ProfileRun(functional, np.asarray(theta), numbers, None, tuple(devices), callback)
+    # for one number F is the square of t: the limit of two by the ratio of their quantiles
+    ratio = special.chdtri(2, 1 - level) / special.chdtri(1, 1 - level)
+    limit = float(run.limit(level, sigma_stated) * ratio)
+    lower, upper = functional.controls.box()
+    sizes = np.asarray(functional.controls.sizes(jnp.asarray(theta)))
+    axes = []
+    for i, k in enumerate(numbers):
+        half = _REACH * np.sqrt(limit) * run.error[2 * i]
+        half = half if np.isfinite(half) else _UNKNOWN * sizes[k]
+        axes.append(np.linspace(max(theta[k] - half, lower[k]), min(theta[k] + half, upper[k]), points))
+    steps = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], -1) - np.asarray(theta)[numbers]
+    begun = np.asarray(theta) + _together(run.way[::2], numbers, steps)
+    begun[:, numbers] = np.asarray(theta)[numbers] + steps
+    found = run.fitted(begun, np.tile(numbers, (len(begun), 1)), resume)
+    rise = np.where(np.isfinite(found), 2 * (found - run.value), np.inf).reshape(points, points)
+
+    def physical(k: int, values: np.ndarray) -> np.ndarray:
+        changes = np.zeros((values.size, theta.size))
+        changes[:, k] = values - np.asarray(theta)[k]
+        return np.asarray(
+            jax.vmap(lambda by: moved(functional.controls, jnp.asarray(theta), by)[k])(jnp.asarray(changes))
+        )
+
+    names = functional.controls.names()
+    first, second = (physical(int(k), values) for k, values in zip(numbers, axes, strict=True))
+    return JointProfile((names[numbers[0]], names[numbers[1]]), first, second, rise, limit)
+
+
+def _together(
+    ways: Float[np.ndarray, "2 p"], numbers: np.ndarray, steps: Float[np.ndarray, "m 2"]
+) -> Float[np.ndarray, "m p"]:
+    """The changes of all unknowns that the matrix expects with two of them, from those with each alone."""
+    # way i moves number i by 1, and the other one with it
+    mixed = ways[:, numbers]
+    return steps @ np.linalg.pinv(mixed) @ ways
