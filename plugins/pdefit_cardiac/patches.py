@@ -1,5 +1,6 @@
-"""A field that is the same everywhere but in some boxes."""
+"""Fields that are the same everywhere but in some boxes or ellipses."""
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,9 @@ from jaxtyping import Array, Float
 
 import pdefit
 from pdefit_cardiac.boxes import as_boxes, averages
+
+# points along every edge of a cell at which an ellipse is looked up
+_POINTS = 4
 
 
 def _numbers(values: Any) -> Array:
@@ -42,3 +46,51 @@ class Patches(eqx.Module):
     def on(self, grid: pdefit.CartesianGrid) -> Array:
         """The field on a grid, of its shape."""
         return averages(self.background, self.boxes, jnp.broadcast_to(self.values, self.boxes.shape[:1]), grid)
+
+
+class Ellipses(eqx.Module):
+    """A field that is `background`, but `values[i]` inside ellipse i: a round scar.
+
+    For regions with a round border. Not for straight ones (`Patches`), whose averages are exact.
+
+    A cell that is covered in part takes the average over 4 points along each of its edges. So the same ellipses fit
+    every grid.
+
+    **Arguments:**
+
+    - `background`: the value outside of all ellipses.
+    - `centres`: the centre of each, in length units, (ellipses, axes).
+    - `radii`: the half axes of each along the axes of the grid, in length units, (ellipses, axes).
+    - `values`: one number, or one for each ellipse. Where ellipses overlap the last one counts.
+    """
+
+    background: Float[Array, ""] = eqx.field(converter=_numbers)
+    centres: Float[Array, "ellipses axes"] = eqx.field(converter=_numbers)
+    radii: Float[Array, "ellipses axes"] = eqx.field(converter=_numbers)
+    values: Array = eqx.field(converter=_numbers)
+
+    def __check_init__(self):
+        count = self.centres.shape[:1]
+        if self.centres.ndim != 2 or self.radii.shape != self.centres.shape or self.values.shape not in ((), count):
+            raise ValueError(
+                f"Ellipses expects centres [[x, y], ...], as many radii, and one value or one for each, but got shapes "
+                f"{self.centres.shape}, {self.radii.shape} and {self.values.shape}"
+            )
+
+    def on(self, grid: pdefit.CartesianGrid) -> Array:
+        """The field on a grid, of its shape."""
+        if self.centres.shape[1] != grid.ndim:
+            raise ValueError(f"Ellipses have {self.centres.shape[1]} axes, but the grid has {grid.ndim}")
+        fine = dataclasses.replace(grid, shape=tuple(_POINTS * n for n in grid.shape))
+        distances = sum(
+            ((jnp.expand_dims(fine.axis(i), [j for j in range(grid.ndim) if j != i]) - centre) / radius) ** 2
+            for i, (centre, radius) in enumerate(zip(self._each(self.centres), self._each(self.radii), strict=True))
+        )
+        field = jnp.broadcast_to(self.background, fine.shape)
+        for inside, value in zip(distances < 1, jnp.broadcast_to(self.values, self.centres.shape[:1]), strict=True):
+            field = jnp.where(inside, value, field)
+        return fine.coarsen(field, _POINTS)
+
+    def _each(self, numbers: Array) -> Array:
+        """Numbers of every axis, (axes, ellipses, 1, ...), that broadcast against a field."""
+        return numbers.T.reshape(*numbers.T.shape, *(1,) * numbers.shape[1])
