@@ -82,15 +82,13 @@ class Ellipses(eqx.Module):
         if self.centres.shape[1] != grid.ndim:
             raise ValueError(f"Ellipses have {self.centres.shape[1]} axes, but the grid has {grid.ndim}")
         fine = dataclasses.replace(grid, shape=tuple(_POINTS * n for n in grid.shape))
-        distances = sum(
-            ((jnp.expand_dims(fine.axis(i), [j for j in range(grid.ndim) if j != i]) - centre) / radius) ** 2
-            for i, (centre, radius) in enumerate(zip(self._each(self.centres), self._each(self.radii), strict=True))
-        )
+        places = jnp.stack(fine.mesh(), axis=-1)
         field = jnp.broadcast_to(self.background, fine.shape)
-        for inside, value in zip(distances < 1, jnp.broadcast_to(self.values, self.centres.shape[:1]), strict=True):
-            field = jnp.where(inside, value, field)
+        for i in range(self.centres.shape[0]):
+            away = jnp.linalg.norm((places - self._row(self.centres, i)) / self._row(self.radii, i), axis=-1)
+            field = jnp.where(away < 1, jnp.broadcast_to(self.values, self.centres.shape[:1])[i], field)
         return fine.coarsen(field, _POINTS)
 
-    def _each(self, numbers: Array) -> Array:
-        """Numbers of every axis, (axes, ellipses, 1, ...), that broadcast against a field."""
-        return numbers.T.reshape(*numbers.T.shape, *(1,) * numbers.shape[1])
+    def _row(self, numbers: Array, i: int) -> Array:
+        """The numbers of ellipse i with an axis for each of a field."""
+        return numbers[i].reshape((1,) * numbers.shape[1] + (-1,))

@@ -199,7 +199,7 @@ class TotalVariation(AbstractRegularizer):
         slopes = jnp.stack([jnp.pad(slope, ends(slope)) for slope in _slopes(self, x)])
         # |r|^2 / 2 = sqrt(|g|^2 + s^2) - s without the root of a square, whose derivative at 0 does not exist
         root = jnp.sqrt(jnp.sum(slopes**2, axis=0) + self.slope**2)
-        return jnp.sqrt(2 * self.weight / x.size) * jnp.ravel(slopes / jnp.sqrt(root + self.slope))
+        return jnp.sqrt(2 * self.weight / x.size) * jnp.ravel(slopes / jnp.sqrt(root + self.slope)[None])
 
 
 def _slopes(penalty: H1 | TotalVariation, x: Array) -> list[Array]:
