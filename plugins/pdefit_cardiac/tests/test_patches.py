@@ -115,7 +115,8 @@ def test_an_ellipse_is_built_from_a_configuration():
 
 
 @pytest.mark.parametrize(
-    ("centres", "radii", "message"), [([0.5], [0.1], "expects centres"), ([[0.5]], [[0.1]], "1 axes, but the grid has 2")]
+    ("centres", "radii", "message"),
+    [([0.5], [0.1], "expects centres"), ([[0.5]], [[0.1]], "1 axes, but the grid has 2")],
 )
 def test_an_ellipse_that_does_not_fit_is_refused(centres, radii, message):
     with pytest.raises(ValueError, match=message):
