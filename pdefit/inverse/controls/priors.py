@@ -195,8 +195,9 @@ class TotalVariation(AbstractRegularizer):
 
     def residual(self, x):
         # the last cells of an axis that does not wrap have no next neighbour
-        ends = lambda slope: [(0, n - m) for n, m in zip(x.shape, slope.shape, strict=True)]
-        slopes = jnp.stack([jnp.pad(slope, ends(slope)) for slope in _slopes(self, x)])
+        found = _slopes(self, x)
+        widths = [[(0, n - m) for n, m in zip(x.shape, slope.shape, strict=True)] for slope in found]
+        slopes = jnp.stack([jnp.pad(slope, ends) for slope, ends in zip(found, widths, strict=True)])
         # |r|^2 / 2 = sqrt(|g|^2 + s^2) - s without the root of a square, whose derivative at 0 does not exist
         root = jnp.sqrt(jnp.sum(slopes**2, axis=0) + self.slope**2)
         return jnp.sqrt(2 * self.weight / x.size) * jnp.ravel(slopes / jnp.sqrt(root + self.slope)[None])
