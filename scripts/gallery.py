@@ -30,7 +30,6 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "cardiac/single_cell": ("simulate", (), "traces"),
     "cardiac/cable": ("simulate", (), "fields"),
     "cardiac/bocf_parameters_64": ("fit", (), "fields"),
-    "cardiac/scar_map": ("fit", (), "posterior"),
     "cardiac/bocf_quiet": ("fit", (), "fields_voltage_u"),
     "cardiac/bocf_hard_data": ("fit", (*_LONG, "certificate=warn"), "fields_voltage_u"),
     "cardiac/bocf_noisy": ("fit", (), "parameters"),

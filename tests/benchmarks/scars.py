@@ -31,7 +31,8 @@ CASES = {
     # another class: the arguments of an ellipse are taken away
     "corner": ["~system.D.centres", "~system.D.radii", f"system.D={CORNER}"],
     "none": [f"system.D={DISC % 1e-3}"],
-    "dead": [f"system.D={DISC % 1e-6}"],
+    # in a scar that nothing passes the search may try large D, which need shorter steps
+    "dead": [f"system.D={DISC % 1e-6}", "dt=0.125", "stages.main.max_iterations=150"],
     "half": ["times.stop=100", "times.count=51"],
 }
 HEADER = (
