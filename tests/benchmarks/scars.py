@@ -31,8 +31,13 @@ CASES = {
     # another class: the arguments of an ellipse are taken away
     "corner": ["~system.D.centres", "~system.D.radii", f"system.D={CORNER}"],
     "none": [f"system.D={DISC % 1e-3}"],
-    # in a scar that nothing passes the search may try large D, which need shorter steps
-    "dead": [f"system.D={DISC % 1e-6}", "dt=0.125", "stages.main.max_iterations=150"],
+    # in a scar that nothing passes the search tries large D, for which steps are too long: so D has an upper bound
+    "dead": [
+        f"system.D={DISC % 1e-6}",
+        "controls.D.transform={logit: [0.0, 1.2e-3]}",
+        "controls.D.smoothing.amplitude=1.5",
+        "stages.main.max_iterations=150",
+    ],
     "half": ["times.stop=100", "times.count=51"],
 }
 HEADER = (
