@@ -111,8 +111,10 @@ def diffuse(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None = 
     **Arguments:**
 
     - `grid`: the cells and their boundary conditions.
-    - `D`: the diffusivity, in length squared over time: a scalar, or a field of the grid's shape, which is averaged to
-      the faces.
+    - `D`: the diffusivity, in length squared over time: a scalar, or a field of the grid's shape. A face has the mean of
+      its two cells, of second order where D is smooth, and linear in D. The harmonic mean has no derivative where both
+      are 0. A cell of D = 0 still meets half the D of its neighbour on its faces: where nothing may enter, take
+      `conducting`.
     - `u`: the field, of the grid's shape.
     - `conducting`: 1 in cells that conduct and 0 in blocks, of the grid's shape; nothing crosses the faces of a block.
       By default all cells conduct.

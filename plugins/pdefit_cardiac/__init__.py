@@ -6,6 +6,7 @@ from pdefit_cardiac.fenton_karma import FentonKarma as FentonKarma
 from pdefit_cardiac.parameter_sets import ALIEV_PANFILOV as ALIEV_PANFILOV
 from pdefit_cardiac.parameter_sets import EPI as EPI
 from pdefit_cardiac.parameter_sets import TUTORIAL as TUTORIAL
+from pdefit_cardiac.patches import Ellipses as Ellipses
 from pdefit_cardiac.patches import Patches as Patches
 from pdefit_cardiac.random_excitation import RandomExcitation as RandomExcitation
 from pdefit_cardiac.random_excitation import Rest as Rest

@@ -48,7 +48,7 @@ class AlievPanfilov(
     **Arguments:**
 
     - `D`: the diffusivity, in cm^2/ms. This and the other parameters are numbers, fields of the grid's shape, or
-      `Patches`.
+      `Patches` or `Ellipses`.
     - `a`: the threshold of excitation.
     - `k`: the strength of excitation.
     - `eps0`, `mu1`, `mu2`: the rate of recovery at rest, its growth with v, and its fall with u.

@@ -89,7 +89,7 @@ class BOCF(
     **Arguments:**
 
     - `D` to `w_inf_star`: the parameters of the equations, times in ms and D in cm^2/ms: numbers, fields of the grid's
-      shape, or `Patches`. `pdefit.parameters(BOCF)` has the unit and the meaning of each.
+      shape, `Patches` or `Ellipses`. `pdefit.parameters(BOCF)` has the unit and the meaning of each.
     - `is_smooth`: whether switches are smooth; default True.
     - `sharpness`: k_i of each smooth switch; by default as above.
     - `tissue`: 1 where there is tissue and 0 in conduction blocks; by default there are no blocks.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 import pdefit
-from pdefit_cardiac.patches import Patches
+from pdefit_cardiac.patches import Ellipses, Patches
 
 # a cell that is half a block, to round-off, counts as tissue
 _HALF = 0.5 - 1e-9
@@ -17,7 +17,7 @@ _HALF = 0.5 - 1e-9
 
 def _as_mask(tissue: Any) -> Any:
     """The mask of tissue: 1 where at least half of a cell is tissue, and 0 in blocks."""
-    if tissue is None or isinstance(tissue, Patches):
+    if tissue is None or isinstance(tissue, Ellipses | Patches):
         return tissue
     x = tissue if isinstance(tissue, jax.Array) else jnp.asarray(tissue, float)
     return (x >= _HALF).astype(x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else float)
@@ -26,7 +26,7 @@ def _as_mask(tissue: Any) -> Any:
 def tissue_mask() -> Any:
     """Declaration of the mask of cells that conduct: 1 where there is tissue and 0 in blocks (scar, holes).
 
-    It is of the grid's shape or `Patches`; None where all cells conduct.
+    It is of the grid's shape, `Patches` or `Ellipses`; None where all cells conduct.
     """
     return pdefit.constant(default=None, converter=_as_mask)
 
@@ -65,8 +65,8 @@ def _given(system: Any) -> dict[str, Any]:
 
 
 def placed(system: AbstractTissue) -> dict[str, Array]:
-    """The fields that the system was given as `Patches`, on its grid and by name, for its `__post_init__`."""
-    return {name: x.on(system.grid) for name, x in _given(system).items() if isinstance(x, Patches)}
+    """The fields that the system was given as `Patches` or `Ellipses`, on its grid and by name, for its `__post_init__`."""
+    return {name: x.on(system.grid) for name, x in _given(system).items() if isinstance(x, Ellipses | Patches)}
 
 
 def spread(system: AbstractTissue, D: Array, u: Array) -> Array:

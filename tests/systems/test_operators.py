@@ -90,6 +90,20 @@ def test_diffusion_conserves_the_integral_and_is_symmetric(boundary, ndim):
         np.testing.assert_allclose((v * out).sum(), (u * other).sum(), rtol=1e-12)
 
 
+def test_diffusion_with_a_diffusivity_that_varies_is_second_order():
+    errors = []
+    for n in (16, 32, 64):
+        g = grid(n, pdefit.boundaries.NoFlux(), 2)
+        x, y = map(np.asarray, g.mesh())
+        D = 1 + 0.6 * np.sin(2 * x + 3 * y)
+        dx, dy = 1.2 * np.cos(2 * x + 3 * y), 1.8 * np.cos(2 * x + 3 * y)
+        u = np.cos(PI * x) * np.cos(2 * PI * y)
+        expected = -5 * PI**2 * D * u
+        expected += -PI * np.sin(PI * x) * np.cos(2 * PI * y) * dx - 2 * PI * np.cos(PI * x) * np.sin(2 * PI * y) * dy
+        errors.append(np.sqrt(np.mean((np.asarray(DIFFUSE(g, D, u)) - expected) ** 2)))
+    np.testing.assert_allclose(rates(errors), 2.0, atol=0.1)
+
+
 def test_variable_diffusivity_of_a_constant_is_the_scalar_one(key):
     g = grid(8, pdefit.boundaries.Dirichlet(1.0), 2)
     u = jax.random.uniform(key, g.shape)

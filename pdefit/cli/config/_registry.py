@@ -35,7 +35,16 @@ from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
 from pdefit.integrate.solvers.symplectic import VelocityVerlet, Yoshida4
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Perturb, Value
-from pdefit.inverse.controls.priors import H1, L2, AbstractPrior, AbstractRegularizer, LogNormal, Measured, Normal
+from pdefit.inverse.controls.priors import (
+    H1,
+    L2,
+    AbstractPrior,
+    AbstractRegularizer,
+    LogNormal,
+    Measured,
+    Normal,
+    TotalVariation,
+)
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Log, Log10, Logit, Scale, Softplus
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
@@ -144,7 +153,7 @@ KINDS = (
         _named(LevenbergMarquardt, GaussNewtonCG, LBFGS, Adam, Optax, Collocation, ArrowGaussNewton),
     ),
     Kind("preparation", AbstractPreparation, {}),
-    Kind("regularizer", AbstractRegularizer, _named(L2, H1)),
+    Kind("regularizer", AbstractRegularizer, _named(L2, H1, TotalVariation)),
     Kind("transform", AbstractTransform, _named(Identity, Log, Log10, Logit, Softplus, Scale)),
     Kind("guess", AbstractGuess, _named(FromData, Perturb, Value)),
     Kind("prior", AbstractPrior, _named(Normal, LogNormal, Measured)),

@@ -1,7 +1,7 @@
 import jax
 import numpy as np
 import pytest
-from pdefit_cardiac import Patches
+from pdefit_cardiac import Ellipses, Patches
 
 import pdefit
 from pdefit.cli.config._reader import make
@@ -96,3 +96,28 @@ def test_a_mistake_is_one_sentence(boxes, values, message):
     with pytest.raises(ValueError, match=message) as error:
         Patches(1.0, boxes, values).on(grid(4, 4))
     assert "\n" not in str(error.value)
+
+
+def test_an_ellipse_has_its_area_on_every_grid():
+    ellipse = Ellipses(1.0, [[0.5, 0.4]], [[0.3, 0.2]], 3.0)
+    fine, coarse = (on(ellipse, grid(n, n)) for n in (60, 20))
+    for field in (fine, coarse):
+        np.testing.assert_allclose(field.mean(), 1 + 2 * np.pi * 0.3 * 0.2, rtol=2e-3)
+    assert fine[30, 24] == 3 and fine[2, 2] == 1 and np.any((coarse > 1) & (coarse < 3))
+    # the last one counts
+    both = Ellipses(1.0, [[0.5, 0.5], [0.5, 0.5]], [[0.4, 0.4], [0.1, 0.1]], [3.0, 2.0])
+    assert on(both, grid(20, 20))[10, 10] == 2
+
+
+def test_an_ellipse_is_built_from_a_configuration():
+    node = {"name": "cardiac/ellipses", "background": 1, "centres": [[0.5]], "radii": [[0.25]], "values": 0}
+    np.testing.assert_allclose(on(make(node, "D", Ellipses), grid(4)), [1.0, 0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("centres", "radii", "message"),
+    [([0.5], [0.1], "expects centres"), ([[0.5]], [[0.1]], "1 axes, but the grid has 2")],
+)
+def test_an_ellipse_that_does_not_fit_is_refused(centres, radii, message):
+    with pytest.raises(ValueError, match=message):
+        Ellipses(1.0, centres, radii, 0.0).on(grid(4, 4))
