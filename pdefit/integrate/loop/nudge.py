@@ -11,26 +11,31 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 # how far from a frame a step may begin, as a part of its size: times of float32 states are rounded
 _NEAR = 0.1
+# standard deviations within which data are noise
+_WITHIN = 3.0
 
 
 class Nudge(eqx.Module):
-    """A part of the way from the state to the observed fields, gone at every frame.
+    """A part of the way from the state to the observed fields, gone at every frame where they differ by more than noise.
 
-        u <- u + strength (u_observed - u)
+        u <- u + strength d^3 / (d^2 + (3 sigma)^2),  d = u_observed - u
 
-    It is a linear map of the state, so tangents and adjoints of a nudged trajectory are exact.
+    So noise hardly enters a trajectory that is right, and a wrong one is held near the data. It is a smooth map of the
+    state: tangents and adjoints of a nudged trajectory are exact.
 
     **Arguments:**
 
     - `ts`: the times of the frames, (n,), increasing.
     - `values`: for every leaf of the state its observed values, (n, ...); None where it is not observed.
     - `mask`: where these are known, of the same shapes.
+    - `sigma`: their standard deviations, in the unit of the fields: (1, ...) or (n, ...).
     - `strength`: the part, from 0 to 1, as an array: programs are the same for all of them.
     """
 
     ts: np.ndarray
     values: tuple[Array | None, ...]
     mask: tuple[Bool[Array, "n ..."] | None, ...]
+    sigma: tuple[Array | None, ...]
     strength: Float[Array, ""]
 
     def __call__(self, t: Array, h: Array, y: PyTree) -> PyTree:
@@ -46,12 +51,14 @@ class Nudge(eqx.Module):
 
         def drawn(y: PyTree) -> PyTree:
             leaves, tree = jax.tree.flatten(y)
-            return jax.tree.unflatten(tree, map(partial(self._drawn, i), leaves, self.values, self.mask))
+            return jax.tree.unflatten(tree, map(partial(self._drawn, i), leaves, self.values, self.mask, self.sigma))
 
         # a branch of its own, which most steps leave out
         return lax.cond(away[i] < _NEAR * jnp.abs(h), drawn, lambda y: y, y)
 
-    def _drawn(self, i: Array, u: Array, values: Array | None, mask: Array | None) -> Array:
-        if values is None or mask is None:
+    def _drawn(self, i: Array, u: Array, values: Array | None, mask: Array | None, sigma: Array | None) -> Array:
+        if values is None or mask is None or sigma is None:
             return u
-        return u + jnp.where(mask[i], self.strength.astype(u.dtype) * (values[i] - u), 0.0)
+        off = jnp.where(mask[i], values[i] - u, 0.0)
+        noise = _WITHIN * sigma[i if sigma.shape[0] > 1 else 0]
+        return u + self.strength.astype(u.dtype) * off**3 / (off**2 + noise**2)

@@ -96,9 +96,8 @@ def _with_field(functional: Functional) -> StagesChoice | None:
     hidden = set(named_fields(functional.problem.y0)) - set(functional.observed)
     if far and hidden and has_points(functional):
         drawn = [Stage(ArrowGaussNewton(), 30, Single(nudge=g)) for g in _NUDGES]
-        little = Stage(GaussNewtonCG(products=_PRODUCTS // 2), 6, Single(nudge=_NUDGES[-1] / 4))
         return StagesChoice(
-            [*drawn, little, last],
+            [*drawn, last],
             f"{what} of which {', '.join(sorted(hidden))} {'is' if len(hidden) == 1 else 'are'} hidden, and the guess is far: "
             f"the trajectory is drawn to the data, less and less, then Gauss-Newton with conjugate gradients",
         )

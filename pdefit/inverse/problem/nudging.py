@@ -1,12 +1,15 @@
 """Nudging of a problem towards its record."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.nudge import Nudge
+from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.problem.observed_fields import observed_fields
 from pdefit.inverse.problem.problem import Problem
 
@@ -43,4 +46,14 @@ def nudge_of(problem: Problem, observations: Observations, strength: float) -> N
     measured = observed_fields(problem, observations)
     values = [jnp.asarray(measured.values[n], x.dtype) if n in shown else None for n, x in fields.items()]
     mask = [jnp.asarray(measured.mask[n]) if n in shown else None for n in fields]
-    return Nudge(observations.ts, tuple(values), tuple(mask), jnp.asarray(strength))
+    sigma = [_of_field(problem, n, observations).astype(x.dtype) if n in shown else None for n, x in fields.items()]
+    return Nudge(observations.ts, tuple(values), tuple(mask), tuple(sigma), jnp.asarray(strength))
+
+
+def _of_field(problem: Problem, name: str, observations: Observations) -> Array:
+    """The standard deviation of an observed field in its own unit: that of the data over the slope of the instrument."""
+    t, data = jnp.asarray(observations.ts[0], precision(problem.y0)), observations
+    change = named_fields(problem.y0)
+    change = jax.tree.unflatten(jax.tree.structure(problem.y0), [jnp.full_like(x, n == name) for n, x in change.items()])
+    slope = jax.jvp(lambda y: problem.instrument(t, y, problem.args)[name], (problem.y0,), (change,))[1]
+    return jnp.broadcast_to(data.sigma[name], (data.sigma[name].shape[0], *slope.shape)) / jnp.abs(slope)[None]

@@ -128,11 +128,10 @@ class Single(AbstractFormulation):
       that is free from the start takes up the misfit of wrong numbers in its fine structure. Where fine structure turns
       many times within the record (dispersion), the numbers can then move by a fraction of one turn at a time, and the
       fit creeps.
-    - `nudge`: the part of the way, from 0 to 1, that observed fields go to the data after each frame; default 0. The
-      trajectory then remembers about 1 / nudge frames, so that a far guess of hidden fields or numbers stays near the
-      data. Residuals are those before the nudge, which are prediction errors. Noise enters the trajectory, with a bias
-      of about nudge / (2 - nudge): stages take smaller and smaller ones and end without. It expects data on the grid
-      of the fields.
+    - `nudge`: the part of the way, from 0 to 1, that observed fields go to the data after each frame where they differ by
+      more than noise; default 0. A trajectory of wrong numbers, or of wrong hidden fields, then stays near the data, and
+      one that is right goes its own way. Residuals are those before the nudge, which are prediction errors. For stages
+      that prepare, from far guesses of hidden fields; the last one is free. It expects data on the grid of the fields.
 
     Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
     variational assimilation); L. Ljung, System Identification, 7.2 (1999) (prediction errors of an observer).
