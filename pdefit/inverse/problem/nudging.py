@@ -54,6 +54,8 @@ def _of_field(problem: Problem, name: str, observations: Observations) -> Array:
     """The standard deviation of an observed field in its own unit: that of the data over the slope of the instrument."""
     t, data = jnp.asarray(observations.ts[0], precision(problem.y0)), observations
     change = named_fields(problem.y0)
-    change = jax.tree.unflatten(jax.tree.structure(problem.y0), [jnp.full_like(x, n == name) for n, x in change.items()])
+    change = jax.tree.unflatten(
+        jax.tree.structure(problem.y0), [jnp.full_like(x, n == name) for n, x in change.items()]
+    )
     slope = jax.jvp(lambda y: problem.instrument(t, y, problem.args)[name], (problem.y0,), (change,))[1]
     return jnp.broadcast_to(data.sigma[name], (data.sigma[name].shape[0], *slope.shape)) / jnp.abs(slope)[None]

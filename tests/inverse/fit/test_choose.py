@@ -6,7 +6,7 @@ import diffrax
 import jax.numpy as jnp
 import numpy as np
 from apoptosis import apoptosis
-from pdefit_cardiac import BOCF, TUTORIAL
+from pdefit_cardiac import ALIEV_PANFILOV, BOCF, TUTORIAL, AlievPanfilov
 from pdefit_classics import KortewegDeVries
 from pdefit_reaction import FisherKPP, one_sided_source
 from problems import fisher, fisher_functional, planets, planets_functional
@@ -78,6 +78,26 @@ def test_few_unknowns_take_gauss_newton_and_fields_their_gradients():
     field = pdefit.Functional(pdefit.Problem(wide, y0), data, {"y0": {"u": pdefit.transforms.Identity()}})
     choice = choose_stages(field)
     assert isinstance(choice.stages[0].optimizer, pdefit.optimizers.LBFGS) and "field" in choice.reason
+    # beside numbers these come first, with the field at its guess
+    both = pdefit.Functional(
+        field.problem, data, {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}
+    )
+    first, last = choose_stages(both).stages
+    assert first.formulation.held and isinstance(last.optimizer, pdefit.optimizers.GaussNewtonCG)
+    assert last.formulation is None
+
+
+def test_hidden_fields_far_from_the_data_are_drawn_to_them():
+    grid = pdefit.CartesianGrid((160,), (16.0,))
+    system = AlievPanfilov(grid, **ALIEV_PANFILOV)
+    y0, ts = system.rest(), np.linspace(0.0, 4.0, 9)
+    seen = np.random.default_rng(0).uniform(0.2, 1.0, (9, 160))
+    data = pdefit.Observations.build(ts, {"u": seen}, 0.01)
+    free = pdefit.transforms.Identity()
+    problem = pdefit.Problem(system, y0, pdefit.instruments.Select("u"))
+    choice = choose_stages(pdefit.Functional(problem, data, {"k": free, "y0": {"u": free, "v": free}}, dt=0.5))
+    assert [s.formulation.nudge if s.formulation else 0 for s in choice.stages] == [0.5, 0.2, 0]
+    assert "of which v is hidden" in choice.reason
 
 
 def test_windows_grow_where_the_guess_is_far_from_data_that_show_every_state():
