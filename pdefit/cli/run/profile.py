@@ -126,14 +126,15 @@ def _joint(
         for y, r in zip(one.second.tolist(), row, strict=True)
     ]
     write_rows(directory / "joint_profiles.csv", cells)
-    estimate = dict(zip(matrix.names, matrix.estimate.tolist(), strict=True))
+    known = dict(zip(matrix.names, zip(matrix.estimate.tolist(), matrix.units, strict=True), strict=True))
     drawn = [
         {
             "controls": one.controls,
             "first": one.first.tolist(),
             "second": one.second.tolist(),
             "rise": [[number(x / one.limit) for x in row] for row in one.rise],
-            "estimate": [estimate[name] for name in one.controls],
+            "estimate": [known[name][0] for name in one.controls],
+            "units": [known[name][1] for name in one.controls],
         }
         for one in found
     ]

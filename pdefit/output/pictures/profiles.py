@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from matplotlib.tri import Triangulation, UniformTriRefiner
 
 from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
 
@@ -12,7 +13,7 @@ _MOST = 12
 # beyond this ratio of its ends a profile has a logarithmic axis
 _WIDE = 20.0
 # a rise of J that is far outside of a joint region, in units of that at its edge
-_FAR = 1e3
+_FAR = 25.0
 
 
 def draw_profiles(path: Path, content: Path) -> None:
@@ -61,13 +62,25 @@ def draw_joint_profiles(path: Path, content: Path) -> None:
     down = -(-len(found) // across)
     with panel_grid(path, (2.9 * across + 0.6, 2.5 * down + 0.3), (down, across)) as (fig, grid):
         for axes, one in zip(grid.flat, found, strict=False):
-            # missing where the model blows up, which is far outside
-            rise = np.asarray([[_FAR if x is None else min(x, _FAR) for x in row] for row in one["rise"]]).T
-            shades = axes.contourf(one["first"], one["second"], rise, levels=[0, 0.25, 0.5, 1, 2, 4], cmap="Blues_r")
-            axes.contour(one["first"], one["second"], rise, levels=[1.0], colors=TRUE, linewidths=1.2)
+            shape = _refined(one["first"], one["second"], one["rise"])
+            shades = axes.tricontourf(*shape, levels=[0, 0.25, 0.5, 1, 2, 4], cmap="Blues_r")
+            axes.tricontour(*shape, levels=[1.0], colors=TRUE, linewidths=1.2)
             axes.plot(*one["estimate"], "o", color=BAD, ms=4)
-            axes.set(xlabel=one["controls"][0], ylabel=one["controls"][1])
+            names = [n if u == "1" else f"{n} ({u})" for n, u in zip(one["controls"], one["units"], strict=True)]
+            axes.set(xlabel=names[0], ylabel=names[1])
             fig.colorbar(shades, ax=axes, label="rise of J (1: the 95 % region)")
+
+
+def _refined(
+    first: list[float], second: list[float], rise: list[list[float | None]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A surface on a grid by cubic pieces between its points: x, y and the surface, of many points."""
+    # missing where the model blows up, which is far outside
+    values = np.asarray([[_FAR if x is None else min(x, _FAR) for x in row] for row in rise])
+    places = np.meshgrid(*(np.arange(n) for n in values.shape), indexing="ij")
+    fine, values = UniformTriRefiner(Triangulation(*map(np.ravel, places))).refine_field(np.ravel(values), subdiv=2)
+    x, y = (np.interp(at, np.arange(len(of)), of) for at, of in ((fine.x, first), (fine.y, second)))
+    return x, y, values
 
 
 def _numbers(values: list[float | None], rise: list[float]) -> tuple[np.ndarray, np.ndarray]:
