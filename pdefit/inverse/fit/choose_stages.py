@@ -85,7 +85,9 @@ def choose_stages(functional: Functional) -> StagesChoice:
 
 
 def _with_field(functional: Functional) -> StagesChoice | None:
-    """The stages for numbers beside an unknown initial field of many values; None for other unknowns."""
+    """The stages for numbers beside an unknown initial field of many values; None for other unknowns, or recordings."""
+    if not isinstance(functional, Functional):
+        return None
     numbers, states = functional.controls.without_states, functional.controls.states.items
     few = 0 < numbers.size <= FEW and functional.runner.adjoint.has_tangents
     if not few or not states or functional.formulation != Single() or any(c.is_node for c in states):
