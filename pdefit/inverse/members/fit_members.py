@@ -19,8 +19,10 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.members.starts import Starts
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.collocation import Collocation
+from pdefit.inverse.shooting.formulation import Single
 
 # members that run together by default: more hardly run faster
 AT_ONCE = 128
@@ -111,7 +113,12 @@ def stages_of(functional: Functional, stages: Sequence[Stage | AbstractOptimizer
     chosen = choose_stages(functional).stages if stages is None else stages
     if not chosen:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
-    return [s if isinstance(s, Stage) else Stage(s) for s in chosen]
+    plan = [s if isinstance(s, Stage) else Stage(s) for s in chosen]
+    for stage in plan:
+        cut = stage.formulation
+        if isinstance(stage.optimizer, ArrowGaussNewton) or (isinstance(cut, Single) and cut.nudge):
+            raise PdefitError("A nudge works on one fit; take stages=lbfgs or stages=gauss_newton_cg for many")
+    return plan
 
 
 def outcome(run: MemberRun) -> MemberFits:

@@ -156,3 +156,5 @@ def test_cells_alone_are_refused_where_they_are_not():
     rough = eqx.tree_at(lambda f: f.regularizers, J, (pdefit.regularizers.H1("y0.w", 1.0),))
     with pytest.raises(pdefit.PdefitError, match="treats each cell alone"):
         pdefit.optimizers.ArrowGaussNewton().on(rough)
+    with pytest.raises(pdefit.PdefitError, match="A nudge works on one fit"):
+        pdefit.explore(J, [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 5, single)])
