@@ -157,4 +157,4 @@ def test_cells_alone_are_refused_where_they_are_not():
     with pytest.raises(pdefit.PdefitError, match="treats each cell alone"):
         pdefit.optimizers.ArrowGaussNewton().on(rough)
     with pytest.raises(pdefit.PdefitError, match="A nudge works on one fit"):
-        pdefit.explore(J, [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 5, single)])
+        pdefit.explore(J, stages=[pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 5, single)])
