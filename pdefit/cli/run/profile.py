@@ -18,6 +18,7 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.minimise import saved_state, saving
 from pdefit.cli.run.recorded import at_best, open_run, origin
 from pdefit.cli.runtime.terminal import MembersProgress, warn
+from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.joint_profile import joint_profile
 from pdefit.inverse.members.profile import Profile, profiles
 from pdefit.inverse.objective.functional import Functional
@@ -54,6 +55,12 @@ def run_profile(arguments: list[str], console: Console) -> None:
     theta = jnp.asarray(theta)
     matrix = intervals(objective, theta, sigma_stated=exp.sigma_stated)
     folder = job.directory / _FOLDER
+    if any(isinstance(stage.reweight, ByPrediction) for stage in exp.stages):
+        warn(
+            console,
+            "the noise follows the prediction, and profiles hold its size at the estimate: far from it they lean to the wrong "
+            "side, and intervals by the matrix are nearer to the likelihood",
+        )
     belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}}
     if pairs:
         _joint(job.directory, objective, theta, pairs, matrix, exp.sigma_stated, job.settings.cores, belongs, console)

@@ -34,6 +34,9 @@ def profiles(
     For numbers whose intervals by the matrix are doubtful: large ones, products, bounds, numbers that data bound on one
     side only. Not where those intervals are small: they are the same, and cost nothing.
 
+    Weights stay those of the fit. Where noise follows the prediction, as that of counts, intervals of the matrix are
+    nearer to the likelihood.
+
     Both sides of all numbers advance together, a point each at a time, in one program. Steps adapt to the rise.
 
     **Arguments:**
