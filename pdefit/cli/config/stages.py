@@ -124,7 +124,8 @@ def read_stages(node: Any, path: str = "stages") -> Stages:
     last = list(stages)[-1]
     if (formulation := stages[last].formulation) is not None and formulation.partial:
         raise PdefitError(
-            f"{path}.{last} is the last stage and would not fit the whole record freely; add one without every, until and nudge"
+            f"{path}.{last} is the last stage and would fit a part of the record only, or one that is drawn to "
+            f"the data; add one without every, until and nudge"
         )
     if formulation is not None and formulation.holds_state:
         raise PdefitError(
