@@ -50,8 +50,10 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
     late = slice((len(ts) - 1) // 2, len(ts) - 1)
     known = looks[late][:, cells].reshape(-1, looks.shape[-1])
     scale = np.std(known, axis=0)
-    near = spatial.KDTree(known / np.where(scale > 0, scale, 1.0)).query(looks[0] / scale, _NEIGHBOURS)[1]
-    found = []
+    scale = np.where(scale > 0, scale, 1.0)
+    near = spatial.KDTree(known / scale).query(looks[0] / scale, min(_NEIGHBOURS, len(known)))[1]
+    # one neighbour has no axis of its own
+    near, found = near.reshape(size, -1), []
     for is_shown, x, values in zip(shown, start, states, strict=True):
         table = np.asarray(values)[late].reshape(-1)
         found.append(x if is_shown else jnp.asarray(table[near].mean(axis=-1).reshape(x.shape), x.dtype))

@@ -258,21 +258,24 @@ class ProfileRun:
         theta = np.concatenate([self.estimate[None], self.points[own]])
         rise = np.concatenate([[0.0], self.heights[own]])
         order = np.argsort(theta[:, k], kind="stable")
-        controls, nothing = self.functional.controls, jnp.zeros(self.estimate.size)
-
-        def physical(points: np.ndarray) -> np.ndarray:
-            return np.asarray(_VALUES(controls, jnp.asarray(points), nothing))[:, k]
-
         ends, kinds = [], []
         for side in (2 * number, 2 * number + 1):
             kinds.append(_ENDS[int(self.ended[side])])
             ends.append(self._crossing(side, k, limit) if kinds[-1] == LIMIT else self.at[side, k])
         edges = np.tile(self.estimate, (2, 1))
         edges[:, k] = ends
-        low, high = sorted(physical(edges).tolist())
-        values = physical(theta)
-        control = controls.names()[k]
+        low, high = sorted(self.physical(edges, k).tolist())
+        values = self.physical(theta, k)
+        control = self.functional.controls.names()[k]
         return Profile(control, values[order], rise[order], theta[order], limit, low, high, (kinds[0], kinds[1]))
+
+    def physical(self, points: Float[np.ndarray, "n p"], k: int) -> Float[np.ndarray, " n"]:
+        """Element k of some points in physical units.
+
+        **Arguments:** `points`, `k`: the points, and the number of the element.
+        """
+        nothing = jnp.zeros(self.estimate.size)
+        return np.asarray(_VALUES(self.functional.controls, jnp.asarray(points), nothing))[:, k]
 
     def _crossing(self, side: int, k: int, limit: float) -> float:
         """The place where the rise of a side is the limit, between the two points about it."""

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -17,7 +16,6 @@ from pdefit.inverse.members._run import MemberProgress
 from pdefit.inverse.members.profile import elements
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import Single
-from pdefit.inverse.uncertainty.control_values import moved
 
 # how far the grid reaches, in half widths of the joint region by the matrix, and as a part of the size of a number that
 # the data do not tell
@@ -84,28 +82,20 @@ def joint_profile(
     ratio = special.chdtri(2, 1 - level) / special.chdtri(1, 1 - level)
     limit = float(run.limit(level, sigma_stated) * ratio)
     lower, upper = functional.controls.box()
-    sizes = np.asarray(functional.controls.sizes(jnp.asarray(theta)))
+    sizes, at = np.asarray(functional.controls.sizes(jnp.asarray(theta))), run.estimate
     axes = []
     for i, k in enumerate(numbers):
         half = _REACH * np.sqrt(limit) * run.error[2 * i]
         half = half if np.isfinite(half) else _UNKNOWN * sizes[k]
-        axes.append(np.linspace(max(theta[k] - half, lower[k]), min(theta[k] + half, upper[k]), points))
-    steps = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], -1) - np.asarray(theta)[numbers]
-    begun = np.asarray(theta) + _together(run.way[::2], numbers, steps)
-    begun[:, numbers] = np.asarray(theta)[numbers] + steps
+        axes.append(np.linspace(max(at[k] - half, lower[k]), min(at[k] + half, upper[k]), points))
+    places = np.stack([m.ravel() for m in np.meshgrid(*axes, indexing="ij")], -1)
+    begun = at + _together(run.way[::2], numbers, places - at[numbers])
+    begun[:, numbers] = places
     found = run.fitted(begun, np.tile(numbers, (len(begun), 1)), resume)
     rise = np.where(np.isfinite(found), 2 * (found - run.value), np.inf).reshape(points, points)
-
-    def physical(k: int, values: np.ndarray) -> np.ndarray:
-        changes = np.zeros((values.size, theta.size))
-        changes[:, k] = values - np.asarray(theta)[k]
-        return np.asarray(
-            jax.vmap(lambda by: moved(functional.controls, jnp.asarray(theta), by)[k])(jnp.asarray(changes))
-        )
-
+    first, second = (run.physical(begun, int(k)).reshape(points, points) for k in numbers)
     names = functional.controls.names()
-    first, second = (physical(int(k), values) for k, values in zip(numbers, axes, strict=True))
-    return JointProfile((names[numbers[0]], names[numbers[1]]), first, second, rise, limit)
+    return JointProfile((names[numbers[0]], names[numbers[1]]), first[:, 0], second[0], rise, limit)
 
 
 def _together(

@@ -4,14 +4,13 @@ import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
 from pdefit.inverse.optimizers.preconditioner import cell_equations, has_points
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.operators import Uncoupled
@@ -46,6 +45,12 @@ class Cells(NamedTuple):
     @property
     def value(self) -> Float[Array, ""]:
         return (jnp.sum(self.each) + self.corner[-1, -1]) / 2
+
+    @property
+    def gradient(self) -> Float[Array, " p"]:
+        k = len(self.corner) - 1
+        numbers = jnp.sum(self.gram[:k, -1], axis=-1) + self.corner[:k, -1]
+        return jnp.concatenate([numbers, jnp.ravel(self.gram[k:-1, -1])])
 
 
 class _State(NamedTuple):
@@ -136,11 +141,7 @@ class ArrowGaussNewton(AbstractOptimizer):
         assert isinstance(functional, Functional)
         theta = self.ask(state)
         found = Cells(theta, *cell_equations(uncoupled(functional), theta))
-        k = self.shape[0]
-        gradient = jnp.concatenate(
-            [jnp.sum(found.gram[:k, -1], axis=-1) + found.corner[:k, -1], jnp.ravel(found.gram[k:-1, -1])]
-        )
-        return Evaluation(found.value, gradient, state=found)
+        return Evaluation(found.value, found.gradient, state=found)
 
     def tell(self, state, evaluation):
         found, k = evaluation.state, self.shape[0]
@@ -160,8 +161,8 @@ class ArrowGaussNewton(AbstractOptimizer):
         over = ~first & ((state.turn == _ROUND - 1) | (whole & ~usable))
         better = usable & (here.value < state.best.value)
         fallen = state.best.value - here.value
-        best = _chosen(first | (over & better), here, state.best)
-        here = _chosen(over & ~better, best, here)
+        best = select(first | (over & better), here, state.best)
+        here = select(over & ~better, best, here)
         numbers = jnp.where(over, state.numbers * jnp.where(better, _EASED, _RAISED), state.numbers)
         turn = jnp.where(first | over, 0, state.turn + 1)
         step = self._step(here, cells, numbers, turn == 0, state.box)
@@ -185,7 +186,7 @@ class ArrowGaussNewton(AbstractOptimizer):
         """The damped step, of the cells alone unless it is `whole`."""
         k, f = self.shape
         gram, n = at.gram, at.gram.shape[-1]
-        slope = jnp.concatenate([jnp.sum(gram[:k, -1], axis=-1) + at.corner[:k, -1], jnp.ravel(gram[k:-1, -1])])
+        slope = at.gradient
         free = ~box.blocked(at.theta, -slope)
         free_numbers, free_cells = free[:k], free[k:].reshape(f, n).T
         matrix = jnp.moveaxis(gram[k:-1, k:-1], -1, 0)
@@ -228,7 +229,3 @@ def uncoupled(functional: Functional) -> Functional:
     if not isinstance(grid, CartesianGrid):
         return functional
     return eqx.tree_at(lambda f: f.problem.system.grid, functional, Uncoupled.of_grid(grid))
-
-
-def _chosen(which: Bool[Array, ""], new: Cells, old: Cells) -> Cells:
-    return jax.tree.map(lambda a, b: jnp.where(which, a, b), new, old)

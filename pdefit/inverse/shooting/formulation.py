@@ -81,7 +81,7 @@ class AbstractFormulation(eqx.Module):
         """
 
     def nudging(self, problem: Problem, observations: Observations) -> Nudge | None:
-        """What draws trajectories towards the data on their way; None where nothing does.
+        """The nudge of trajectories towards the data; None for trajectories without one.
 
         **Arguments:**
 
@@ -92,7 +92,7 @@ class AbstractFormulation(eqx.Module):
 
     @property
     def partial(self) -> bool:
-        """Whether observations of the record are left out, or trajectories drawn towards them.
+        """A test for a formulation that leaves observations out, or draws trajectories towards them.
 
         Such a formulation is for a stage that prepares, not for the result.
         """

@@ -1,9 +1,14 @@
 """Profiles of numbers beside the parabolas of the matrix."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation, UniformTriRefiner
 
 from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
@@ -24,11 +29,8 @@ def draw_profiles(path: Path, content: Path) -> None:
     - `path`: of the figure.
     - `content`: path of profiles.json.
     """
-    found = json.loads(content.read_text(encoding="utf-8"))["profiles"][:_MOST]
-    across = min(len(found), 3)
-    down = -(-len(found) // across)
-    with panel_grid(path, (2.35 * across + 0.3, 1.95 * down + 0.5), (down, across)) as (fig, grid):
-        for axes, one in zip(grid.flat, found, strict=False):
+    with _panels(path, content, (2.35, 1.95), (0.3, 0.5)) as (fig, panels):
+        for axes, one in panels:
             values, rise = np.asarray(one["values"]), np.asarray(one["rise"])
             shown = rise <= 1.6
             axes.plot(
@@ -46,7 +48,7 @@ def draw_profiles(path: Path, content: Path) -> None:
             unit = "" if one["unit"] == "1" else f" ({one['unit']})"
             axes.set(ylim=(-0.05, 1.5), xlim=(left, ends[1] + room), xlabel=f"{one['control']}{unit}")
         fig.supylabel("rise of J (1: the 95 % limit)", fontsize=9)
-        fig.legend(*grid.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+        fig.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
 
 
 def draw_joint_profiles(path: Path, content: Path) -> None:
@@ -57,11 +59,8 @@ def draw_joint_profiles(path: Path, content: Path) -> None:
     - `path`: of the figure.
     - `content`: path of joint_profiles.json.
     """
-    found = json.loads(content.read_text(encoding="utf-8"))["profiles"][:_MOST]
-    across = min(len(found), 3)
-    down = -(-len(found) // across)
-    with panel_grid(path, (2.9 * across + 0.6, 2.5 * down + 0.3), (down, across)) as (fig, grid):
-        for axes, one in zip(grid.flat, found, strict=False):
+    with _panels(path, content, (2.9, 2.5), (0.6, 0.3)) as (fig, panels):
+        for axes, one in panels:
             shape = _refined(one["first"], one["second"], one["rise"])
             shades = axes.tricontourf(*shape, levels=[0, 0.25, 0.5, 1, 2, 4], cmap="Blues_r")
             axes.tricontour(*shape, levels=[1.0], colors=TRUE, linewidths=1.2)
@@ -69,6 +68,25 @@ def draw_joint_profiles(path: Path, content: Path) -> None:
             names = [n if u == "1" else f"{n} ({u})" for n, u in zip(one["controls"], one["units"], strict=True)]
             axes.set(xlabel=names[0], ylabel=names[1])
             fig.colorbar(shades, ax=axes, label="rise of J (1: the 95 % region)")
+
+
+@contextmanager
+def _panels(
+    path: Path, content: Path, size: tuple[float, float], room: tuple[float, float]
+) -> Iterator[tuple[Figure, list[tuple[Axes, dict[str, Any]]]]]:
+    """A figure with a panel for each profile of a file, three side by side.
+
+    **Arguments:**
+
+    - `path`, `content`: of the figure, and of the file.
+    - `size`, `room`: width and height of a panel, and of what surrounds all of them, in inches.
+    """
+    found = json.loads(content.read_text(encoding="utf-8"))["profiles"][:_MOST]
+    across = min(len(found), 3)
+    down = -(-len(found) // across)
+    inches = size[0] * across + room[0], size[1] * down + room[1]
+    with panel_grid(path, inches, (down, across)) as (fig, grid):
+        yield fig, list(zip(grid.flat, found, strict=False))
 
 
 def _refined(
