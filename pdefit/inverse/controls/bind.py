@@ -12,6 +12,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls._axes_and_modes import Modes, field_axes
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
+from pdefit.inverse.controls.driven import driven_state
 from pdefit.inverse.controls.field_prior import Smoothing, Sobolev
 from pdefit.inverse.controls.guesses import is_measured
 from pdefit.inverse.controls.paths import declaration, holder, leaf
@@ -142,6 +143,7 @@ def at_guesses(
 ) -> Problem:
     """The problem with every declared array at its guess."""
     guessed, states = problem, ("y0", "nodes")
+    hidden: list[str] = []
     # states last, which are seen through the instrument and the inputs that are guessed
     for path, control in sorted(declarations, key=lambda one: one[0].split(".")[0] in states):
         where = leaf(problem, path)
@@ -151,7 +153,15 @@ def at_guesses(
             system = guessed.system if path.split(".")[0] in states else problem.system
             so_far = Problem(system, problem.y0, guessed.observe, problem.nodes, guessed.args)
             guess = control.guess.value(nominal, path, key, observations, so_far)
-            guessed = eqx.tree_at(where, guessed, jnp.asarray(guess, nominal.dtype))
+            if guess is None:
+                hidden.append(path)
+            else:
+                guessed = eqx.tree_at(where, guessed, jnp.asarray(guess, nominal.dtype))
+    if hidden:
+        so_far = Problem(guessed.system, problem.y0, guessed.observe, problem.nodes, guessed.args)
+        driven = eqx.tree_at(lambda p: p.y0, problem, driven_state(so_far, observations))
+        for where in (leaf(problem, path) for path in hidden):
+            guessed = eqx.tree_at(where, guessed, where(driven))
     # a velocity from noisy data loses its divergence here
     return guessed.constrained() if any(path.split(".")[0] in states for path, _ in declarations) else guessed
 

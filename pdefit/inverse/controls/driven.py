@@ -16,19 +16,24 @@ from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.problem.nudging import nudge_of
 from pdefit.inverse.problem.problem import Problem
 
-# cells that are followed at most, and neighbours over which the noise of observed fields is averaged
-_CELLS, _NEIGHBOURS = 1024, 64
+# cells of the table at most, and its rows over which the noise of observed fields is averaged
+_CELLS, _NEIGHBOURS = 1024, 32
+# frames ahead that a cell is known by, and the first frame of the table, as parts of the record
+_AHEAD, _FROM = (1 / 8, 1 / 4, 3 / 8), 0.3
+# times that the record is gone through
+_ROUNDS = 3
 
 
 def driven_state(problem: Problem, observations: Observations) -> PyTree:
     """The state at the first frame, with hidden fields as the observed ones drive them later in the record.
 
     Hidden fields that do not spread, such as gates, forget how they began while the observed fields drive them. So they
-    are followed from those of the problem, and in the second half of the record they are a table over the observed
-    fields and their change to the next frame. The first frame is looked up in it.
+    are followed from one value everywhere. From the middle of the record they are a table over the observed fields, their
+    change to the next frame, and how these go on. The first frame is looked up in it. The record is gone through once
+    more from there, twice, because slow fields forget slowly.
 
-    For fields that the observed ones drive and that forget within half of the record. Not for fields that drive the
-    observed ones without being driven.
+    For fields that the observed ones drive and that forget within the record. Not for fields that drive the observed
+    ones without being driven.
 
     **Arguments:**
 
@@ -37,27 +42,41 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
     """
     nudge, tree = nudge_of(problem, observations, 1.0), jax.tree.structure(problem.y0)
     shown = [values is not None for values in nudge.values]
-    start = jax.tree.leaves(nudge(jnp.asarray(nudge.ts[0]), jnp.ones(()), problem.y0))
-    y0 = jax.tree.unflatten(tree, start)
-    solver, dt = choose_steps([(problem.system, y0)], None, RK4(), args=problem.args)
-    stepper = Stepper(problem.system, solver, problem.args, nudge)
-    ts, size = observations.ts, start[0].size
+    # a twin knows its hidden fields: no more than their mean is taken
+    leaves = zip(shown, jax.tree.leaves(problem.y0), strict=True)
+    fields = [x if is_shown else jnp.full_like(x, jnp.mean(x)) for is_shown, x in leaves]
+    ts, size = observations.ts, fields[0].size
+    if len(ts) < 2:
+        return jax.tree.unflatten(tree, fields)
     cells = jnp.asarray(np.unique(np.linspace(0, size - 1, min(size, _CELLS)).astype(int)))
-    states = _followed(stepper, y0, constant_grid(float(ts[0]), ts, dt), cells)
-    # the observed fields at every frame, and their change to the next one
-    seen = [np.asarray(v).reshape(len(ts), -1) for v in nudge.values if v is not None]
-    looks = np.stack([x for v in seen for x in (v[:-1], np.diff(v, axis=0))], axis=-1)
-    late = slice((len(ts) - 1) // 2, len(ts) - 1)
+    looks = _looks([np.asarray(v).reshape(len(ts), -1) for v in nudge.values if v is not None])
+    late = slice(int(_FROM * len(looks)), len(looks))
     known = looks[late][:, cells].reshape(-1, looks.shape[-1])
     scale = np.std(known, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     near = spatial.KDTree(known / scale).query(looks[0] / scale, min(_NEIGHBOURS, len(known)))[1]
     # one neighbour has no axis of its own
-    near, found = near.reshape(size, -1), []
-    for is_shown, x, values in zip(shown, start, states, strict=True):
-        table = np.asarray(values)[late].reshape(-1)
-        found.append(x if is_shown else jnp.asarray(table[near].mean(axis=-1).reshape(x.shape), x.dtype))
-    return jax.tree.unflatten(tree, found)
+    near = near.reshape(size, -1)
+    for _ in range(_ROUNDS):
+        y0 = nudge(jnp.asarray(nudge.ts[0]), jnp.ones(()), jax.tree.unflatten(tree, fields))
+        solver, dt = choose_steps([(problem.system, y0)], None, RK4(), args=problem.args)
+        stepper = Stepper(problem.system, solver, problem.args, nudge)
+        states = _followed(stepper, y0, constant_grid(float(ts[0]), ts, dt), cells)
+        fields = jax.tree.leaves(y0)
+        for i, (is_shown, x, values) in enumerate(zip(shown, fields, states, strict=True)):
+            if not is_shown:
+                table = np.asarray(values)[late.start : late.stop].reshape(-1)
+                fields[i] = jnp.asarray(table[near].mean(axis=-1).reshape(x.shape), x.dtype)
+    return jax.tree.unflatten(tree, fields)
+
+
+def _looks(seen: list[np.ndarray]) -> np.ndarray:
+    """What a cell is known by at every frame that has frames ahead: (n, size, ...), from observed fields (frames, size)."""
+    frames = len(seen[0])
+    ahead = sorted({1, *(int(part * frames) for part in _AHEAD)} - {0})
+    n = frames - ahead[-1]
+    looks = [x for v in seen for x in (v[:n], v[1 : n + 1] - v[:n], *(v[k : k + n] for k in ahead if k > 1))]
+    return np.stack(looks, axis=-1)
 
 
 @eqx.filter_jit

@@ -15,7 +15,6 @@ from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls._axes_and_modes import FieldAxes, field_axes
-from pdefit.inverse.controls.driven import driven_state
 from pdefit.inverse.problem.nudging import shown_fields
 from pdefit.inverse.problem.observed_fields import observed_fields, observed_positions
 from pdefit.inverse.problem.problem import Problem
@@ -28,8 +27,8 @@ class AbstractGuess(eqx.Module):
     @abc.abstractmethod
     def value(
         self, nominal: Array, path: str, key: PRNGKeyArray, observations: Observations, problem: Problem
-    ) -> np.ndarray:
-        """The guess as an array of the control's shape.
+    ) -> np.ndarray | None:
+        """The guess as an array of the control's shape; None for a hidden field that the observed ones drive.
 
         **Arguments:**
 
@@ -204,16 +203,18 @@ def _between_points(path: str, axes: FieldAxes, points: np.ndarray, mask: ArrayL
     return np.where(np.isfinite(linear), linear, nearest)
 
 
-def _by_the_system(nominal: Array, path: str, field: str, observations: Observations, problem: Problem) -> np.ndarray:
+def _by_the_system(
+    nominal: Array, path: str, field: str, observations: Observations, problem: Problem
+) -> np.ndarray | None:
     """A field of the initial state that was not observed as a whole, as the system makes it from the data.
 
-    Where it does not say how, and other fields were observed as a whole, a hidden field is what these make of it.
+    None where it does not say how, and the field is hidden behind others that were observed as a whole.
     """
     system, data = problem.system, observations.values.get(field)
     why = "it is not observed" if data is None else f"it has shape {nominal.shape} and was observed as {data.shape[1:]}"
     if not isinstance(system, AbstractDataState):
         if data is None and isinstance(system, AbstractGridded) and shown_fields(problem, observations):
-            return np.asarray(named_fields(driven_state(problem, observations))[field])
+            return None
         raise PdefitError(
             f"The guess of '{path}' cannot come from data: {why}, and {type(system).__name__} has no init_from_data to find it "
             f"(observed: {', '.join(observations.values)}); give a number or an array, leave the guess out for the system's "

@@ -28,6 +28,10 @@ _GAIN = 0.1
 _MISSED = 2.0
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
+# what a damping becomes after a step that was as good as promised, or too long; below the least it changes nothing
+_EASED, _RAISED, _SLIGHT = 1 / 3, 4.0, 1e-3
+# the part of the promised decrease that makes a step good
+_GOOD = 0.5
 # residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
 
@@ -40,6 +44,8 @@ class _State(NamedTuple):
     curvature: Array
     # the part of the direction that is tried
     step: Array
+    # of the matrix whose direction this is
+    damping: Array
     # the norm of the first gradient, in the units of the preconditioner
     first_norm: Array
     started: Array
@@ -49,7 +55,7 @@ class _State(NamedTuple):
 
 
 class GaussNewtonCG(AbstractOptimizer):
-    """Gauss-Newton steps by truncated conjugate gradients, for unknown fields.
+    """Gauss-Newton steps by truncated conjugate gradients, for unknown fields; damped on request.
 
     For fields with priors, with numbers beside them, or with dear evaluations. Not for numbers alone
     (`LevenbergMarquardt`), or with a continuous adjoint, which has no tangents (`LBFGS`).
@@ -72,6 +78,10 @@ class GaussNewtonCG(AbstractOptimizer):
     - `decrement`: converged when four times that decrease is below this, in units of the variance of residuals, where
       these are not far below sigma and more products would bring little more; default 0.01. The Newton decrement would be
       twice the decrease, but a part of it is missed. 0 goes on to the minimum itself.
+    - `damping`: the first damping of unknown fields, as a part of their curvature, for guesses so far that undamped steps
+      fail; default 0, none ever. It falls by three with every step that keeps half of its promise, and rises by four
+      where a step had to be shortened. Numbers beside an initial state are not damped. A fit is converged only where the
+      damping has fallen to a thousandth.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.
     Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003; S. Nash, A. Sofer, Oper. Res. Lett.
@@ -83,8 +93,11 @@ class GaussNewtonCG(AbstractOptimizer):
     products: int = 20
     tolerance: float = 1e-10
     decrement: float = 0.01
+    damping: float = 0.0
 
     def __check_init__(self):
+        if not self.damping >= 0:
+            raise ValueError(f"GaussNewtonCG expects damping of at least 0, but got {self.damping}")
         if self.products < 1:
             raise ValueError(f"GaussNewtonCG expects products of at least 1, but got {self.products}")
 
@@ -98,25 +111,32 @@ class GaussNewtonCG(AbstractOptimizer):
         good = evaluation.finite & _improves(state, evaluation)
         free = ~state.box.blocked(trial, -evaluation.gradient)
         curvature = self._curvature(functional, trial, state, good)
-        points = self._arrow(functional, trial, good)
+        damping = _next_damping(state, evaluation)
+        points = self._arrow(functional, trial, damping, good)
+
+        def product(v: Array) -> Array:
+            more = damping * curvature * v if points is None else points.damped(v, damping)
+            return jnp.where(free, functional.gauss_newton_product(trial, v) + more, 0.0)
 
         def scaled(r: Array) -> Array:
-            return jnp.where(free, r / curvature if points is None else points.solve(r), 0.0)
+            return jnp.where(free, r / ((1 + damping) * curvature) if points is None else points.solve(r), 0.0)
 
         slope = jnp.where(free, -evaluation.gradient, 0.0)
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
         first = jnp.where(state.started, state.first_norm, norm)
         most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
-        direction, solved = self._solve(functional, trial, slope, scaled, free, most, good)
+        direction, solved = self._solve(functional, product, slope, scaled, most, good)
         return evaluation._replace(direction=direction, curvature=curvature, norm=norm, solved=solved)
 
-    def _arrow(self, functional: AbstractEvaluated, theta: Array, wanted: Bool[Array, ""]) -> BlockArrow | None:
+    def _arrow(
+        self, functional: AbstractEvaluated, theta: Array, damping: Array, wanted: Bool[Array, ""]
+    ) -> BlockArrow | None:
         """The block-arrow preconditioner, where the unknowns are numbers and an initial state."""
         if not has_points(functional):
             return None
-        shapes = eqx.filter_eval_shape(block_arrow, functional, theta)
+        shapes = eqx.filter_eval_shape(block_arrow, functional, theta, damping)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        return lax.cond(wanted, lambda: block_arrow(functional, theta), lambda: nothing)
+        return lax.cond(wanted, lambda: block_arrow(functional, theta, damping), lambda: nothing)
 
     def _curvature(
         self, functional: AbstractEvaluated, theta: Array, state: _State, wanted: Bool[Array, ""]
@@ -141,10 +161,9 @@ class GaussNewtonCG(AbstractOptimizer):
     def _solve(
         self,
         functional: AbstractEvaluated,
-        theta: Array,
+        product: Callable[[Array], Array],
         slope: Array,
         scaled: Callable[[Array], Array],
-        free: Bool[Array, " p"],
         most: Array,
         wanted: Bool[Array, ""],
     ) -> tuple[Float[Array, " p"], Bool[Array, ""]]:
@@ -152,12 +171,12 @@ class GaussNewtonCG(AbstractOptimizer):
 
         def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
             i, d, r, v, inner, decrease, _ = carry
-            product = jnp.where(free, functional.gauss_newton_product(theta, v), 0.0)
-            bend = jnp.vdot(v, product)
+            bent = product(v)
+            bend = jnp.vdot(v, bent)
             # a direction without curvature is one that does not change the data
             curved = bend > 0
             length = jnp.where(curved, inner / jnp.where(curved, bend, 1.0), 0.0)
-            d, r = d + length * v, r - length * product
+            d, r = d + length * v, r - length * bent
             decrease = decrease.at[i + 1].set(decrease[i] + length * inner / 2)
             z = scaled(r)
             new = jnp.vdot(r, z)
@@ -173,7 +192,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
         z, zero = scaled(slope), jnp.zeros((), int)
         decrease = jnp.zeros(self.products + 1)
-        begin = zero, jnp.zeros_like(theta), slope, z, jnp.vdot(slope, z), decrease, jnp.zeros((), bool)
+        begin = zero, jnp.zeros_like(slope), slope, z, jnp.vdot(slope, z), decrease, jnp.zeros((), bool)
         end = functional.repeat(more, body, begin)
         return end[1], enough(end)
 
@@ -185,6 +204,7 @@ class GaussNewtonCG(AbstractOptimizer):
             direction=jnp.zeros_like(theta),
             curvature=jnp.zeros_like(theta),
             step=zero,
+            damping=jnp.asarray(self.damping, theta.dtype),
             first_norm=zero,
             started=false,
             converged=false,
@@ -216,15 +236,17 @@ class GaussNewtonCG(AbstractOptimizer):
         step = jnp.where(accepted, 1.0, _shorter(state, evaluation))
         helpless = step < 1e-12
         exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)
+        ended = (promise <= self.tolerance * point.value) | hidden | still
         new = _State(
             point=point,
             first_value=first_value,
             direction=direction,
             curvature=curvature,
             step=step,
+            damping=jnp.where(accepted, _next_damping(state, evaluation), state.damping),
             first_norm=jnp.where(first, evaluation.norm, state.first_norm),
             started=jnp.ones((), bool),
-            converged=(accepted & ((promise <= self.tolerance * point.value) | hidden | still)) | exhausted,
+            converged=(accepted & ended & (_next_damping(state, evaluation) <= _SLIGHT)) | exhausted,
             stuck=helpless | (first & ~evaluation.finite),
             box=state.box,
         )
@@ -247,6 +269,15 @@ def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:
     slack = jnp.maximum(1e-13 * before.value, state.box.noise(before.value))
     in_noise = (promised <= slack) & (evaluation.value <= before.value + slack)
     return ~state.started | enough | in_noise
+
+
+def _next_damping(state: _State, evaluation: Evaluation) -> Array:
+    """The damping at a point that is taken: less after a step that was as good as promised, more after a shorter one."""
+    before = state.point
+    promised = -state.step * jnp.vdot(before.gradient, state.direction) * (1 - state.step / 2)
+    good = before.value - evaluation.value >= _GOOD * promised - state.box.noise(before.value)
+    changed = jnp.where(state.step < 1, _RAISED, jnp.where(good, _EASED, 1.0))
+    return state.damping * jnp.where(state.started, changed, 1.0)
 
 
 def _shorter(state: _State, evaluation: Evaluation) -> Array:

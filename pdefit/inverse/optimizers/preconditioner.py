@@ -35,11 +35,18 @@ class BlockArrow(NamedTuple):
     - `points`: the inverse of the block of every point, (n, f, f).
     - `borders`: the blocks B_x between fields and numbers, (n, f, k).
     - `numbers`: the inverse of what is left of C when the points are eliminated, (k, k).
+    - `curvature`: the diagonals of the blocks F_x, without damping, (n, f).
     """
 
     points: Float[Array, "n f f"]
     borders: Float[Array, "n f k"]
     numbers: Float[Array, "k k"]
+    curvature: Float[Array, "n f"]
+
+    def damped(self, v: Float[Array, " p"], damping: Float[Array, ""]) -> Float[Array, " p"]:
+        """What the damping of the fields adds to a product with v."""
+        k = self.numbers.shape[0]
+        return jnp.zeros_like(v).at[k:].set(damping * jnp.ravel(self.curvature.T) * v[k:])
 
     def solve(self, r: Float[Array, " p"]) -> Float[Array, " p"]:
         """The solution M^-1 r."""
@@ -115,16 +122,29 @@ def cell_equations(
     return gram, corner
 
 
-def block_arrow(functional: Functional, theta: Float[Array, " p"]) -> BlockArrow:
-    """The block-arrow matrix at theta, by one tangent for each number and for each field."""
+def block_arrow(
+    functional: Functional, theta: Float[Array, " p"], damping: Float[Array, ""] | None = None
+) -> BlockArrow:
+    """The block-arrow matrix at theta, by one tangent for each number and for each field.
+
+    **Arguments:**
+
+    - `functional`: one for which `has_points`.
+    - `theta`: the point, (p,).
+    - `damping`: the part of the diagonal of every F_x that is added to it; default none.
+    """
     k = functional.controls.without_states.size
     gram, extra = cell_equations(functional, theta)
     blocks = jnp.moveaxis(gram[k:-1, k:-1], -1, 0)
     borders = jnp.moveaxis(gram[k:-1, :k], -1, 0)
+    curvature = jnp.diagonal(blocks, axis1=-2, axis2=-1)
+    if damping is not None:
+        blocks = blocks + damping * jnp.einsum("xi,ij->xij", curvature, jnp.eye(curvature.shape[-1]))
     points = jnp.linalg.inv(_lifted(blocks))
     corner = jnp.sum(gram[:k, :k], axis=-1) + extra[:k, :k]
     left = corner - jnp.einsum("xik,xij,xjl->kl", borders, points, borders)
-    return BlockArrow(points, borders, jnp.linalg.inv(_lifted(left + _LEAST * jnp.diag(jnp.diag(corner)))))
+    numbers = jnp.linalg.inv(_lifted(left + _LEAST * jnp.diag(jnp.diag(corner))))
+    return BlockArrow(points, borders, numbers, curvature)
 
 
 def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
