@@ -131,7 +131,8 @@ def functional(case: Case, data: pdefit.Observations, start: int, hybrid: bool) 
     controls: dict[str, Any] = dict.fromkeys(names, LOG)
     if hybrid:
         controls["net"] = pdefit.Control(prior=pdefit.priors.Normal(0.0, 1.0))
-    return pdefit.Functional(pdefit.Problem(system, system.init(None)), data, controls, **case.settings)
+    seen = pdefit.instruments.Select(tuple(data.values))
+    return pdefit.Functional(pdefit.Problem(system, system.init(None), seen), data, controls, **case.settings)
 
 
 def stages(case: Case) -> list[pdefit.Stage]:
@@ -190,6 +191,9 @@ def study(name: str, case: Case, noise: float, draws: int, seconds: float) -> No
     for draw in range(draws):
         if time.process_time() - begun > seconds:
             break
+        # compiled programs take memory maps, of which a process has a limited number
+        if draw % 5 == 4:
+            jax.clear_caches()
         try:
             pair = one(case, noise, draw, True), one(case, noise, draw, False)
         except pdefit.PdefitError as error:

@@ -141,10 +141,10 @@ class ArrowGaussNewton(AbstractOptimizer):
         assert isinstance(functional, Functional)
         theta = self.ask(state)
         found = Cells(theta, *cell_equations(uncoupled(functional), theta))
-        return Evaluation(found.value, found.gradient, state=found)
+        return Evaluation(found.value, found.gradient, found=found)
 
     def tell(self, state, evaluation):
-        found, k = evaluation.state, self.shape[0]
+        found, k = evaluation.found, self.shape[0]
         first, whole = ~state.started, state.turn == 0
         usable = jnp.isfinite(found.value)
         # a step of the cells alone is taken where the misfit of a cell falls

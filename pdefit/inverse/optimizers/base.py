@@ -29,22 +29,14 @@ class Evaluation(NamedTuple):
     - `value`, `gradient`: J and its gradient, (p,).
     - `matrix`: J_r^T J_r, (p, p), where it is formed; of recordings as the normal equations of each.
     - `growth`: the growth of the adjoint on its way back, where there was one.
-    - `direction`: a step that products with the matrix gave, (p,).
-    - `curvature`: the curvature of each element that they showed, (p,).
-    - `norm`: the norm of the gradient in units of that curvature.
-    - `solved`: whether more products would bring that step little more.
-    - `state`: the optimizer's state after this evaluation, where evaluating is its whole step.
+    - `found`: what else the optimizer found there.
     """
 
     value: Float[Array, ""]
     gradient: Float[Array, " p"]
     matrix: Float[Array, "p p"] | ArrowEquations | None = None
     growth: Float[Array, ""] | float = 0.0
-    direction: Float[Array, " p"] | None = None
-    curvature: Float[Array, " p"] | None = None
-    norm: Float[Array, ""] | None = None
-    solved: Bool[Array, ""] | bool = False
-    state: PyTree = None
+    found: PyTree = None
 
     @property
     def finite(self) -> Bool[Array, ""]:

@@ -108,7 +108,7 @@ class Collocation(AbstractOptimizer):
         return state.theta
 
     def tell(self, state, evaluation):
-        return evaluation.state, jnp.asarray(evaluation.finite)
+        return evaluation.found, jnp.asarray(evaluation.finite)
 
     def converged(self, state):
         # it prepares: its minimum is not that of the functional
@@ -193,4 +193,4 @@ def _iterate(method: Collocation, state: _State) -> Evaluation:
     )
     # one scale for all rounds
     loss = residuals.value(theta, x, method.last * sigma)
-    return Evaluation(loss, equations.shared, state=after)
+    return Evaluation(loss, equations.shared, found=after)

@@ -6,6 +6,7 @@ from typing import ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
@@ -29,19 +30,31 @@ _MISSED = 2.0
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
 # what a damping becomes after a step that was as good as promised, or too long; below the least it changes nothing
-_EASED, _RAISED, _SLIGHT = 1 / 3, 4.0, 1e-3
+_EASED, _RAISED, _SLIGHT = 0.1, 4.0, 1e-3
 # the part of the promised decrease that makes a step good
 _GOOD = 0.5
 # residuals of a record without noise cannot fall further than this, because of round-off
 _ROUND_OFF = 1e-14
 
 
-class _State(NamedTuple):
-    point: Point
-    first_value: Array
+class _Step(NamedTuple):
+    """What products found at a point."""
+
     direction: Array
     # the curvature of each element, as the preconditioner has it
     curvature: Array
+    # the norm of the gradient in units of that curvature
+    norm: Array
+    # whether more products would bring little more
+    solved: Array
+    # the Newton decrement that does not matter, in units of the variance of residuals
+    little: Array
+
+
+class _State(NamedTuple):
+    point: Point
+    first_value: Array
+    found: _Step
     # the part of the direction that is tried
     step: Array
     # of the matrix whose direction this is
@@ -52,6 +65,11 @@ class _State(NamedTuple):
     converged: Array
     stuck: Array
     box: Box
+
+    @property
+    def promise(self) -> Array:
+        """The fall of J that the whole step promises."""
+        return -jnp.vdot(self.point.gradient, self.found.direction) / 2
 
 
 class GaussNewtonCG(AbstractOptimizer):
@@ -66,8 +84,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
     A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls, and groups of
     elements that a `Smoother` names, are scaled to each other by their mean curvature, from one product for each at the
-    start. Where the unknowns are numbers and a
-    whole initial state, a block-arrow matrix preconditions all of them together (see
+    start. Numbers and a whole initial state have a block-arrow preconditioner of all of them (see
     `pdefit.inverse.optimizers.preconditioner`). Elements on a bound whose descent leads out of it are held.
 
     **Arguments:**
@@ -77,9 +94,10 @@ class GaussNewtonCG(AbstractOptimizer):
       J any more and the residuals have fallen to round-off; default 1e-10.
     - `decrement`: converged when four times that decrease is below this, in units of the variance of residuals, where
       these are not far below sigma and more products would bring little more; default 0.01. The Newton decrement would be
-      twice the decrease, but a part of it is missed. 0 goes on to the minimum itself.
+      twice the decrease, but a part of it is missed. Beside an initial state it holds for the numbers, and in the mean
+      for each value of the state. 0 goes on to the minimum itself.
     - `damping`: the first damping of unknown fields, as a part of their curvature, for guesses so far that undamped steps
-      fail; default 0, none ever. It falls by three with every step that keeps half of its promise, and rises by four
+      fail; default 0, none ever. It falls by ten with every step that keeps half of its promise, and rises by four
       where a step had to be shortened. Numbers beside an initial state are not damped. A fit is converged only where the
       damping has fallen to a thousandth.
 
@@ -126,7 +144,10 @@ class GaussNewtonCG(AbstractOptimizer):
         first = jnp.where(state.started, state.first_norm, norm)
         most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
         direction, solved = self._solve(functional, product, slope, scaled, most, good)
-        return evaluation._replace(direction=direction, curvature=curvature, norm=norm, solved=solved)
+        little = jnp.asarray(self.decrement, trial.dtype)
+        if points is not None:
+            little = points.little(direction, self.decrement, state.box.variance(evaluation.value))
+        return evaluation._replace(found=_Step(direction, curvature, norm, solved, little))
 
     def _arrow(
         self, functional: AbstractEvaluated, theta: Array, damping: Array, wanted: Bool[Array, ""]
@@ -154,7 +175,7 @@ class GaussNewtonCG(AbstractOptimizer):
         def more(carry: tuple[Array, Array]) -> Array:
             return (carry[0] < len(masks)) & ~state.started & wanted
 
-        measured = functional.repeat(more, body, (jnp.zeros((), int), state.curvature))[1]
+        measured = functional.repeat(more, body, (jnp.zeros((), int), state.found.curvature))[1]
         # a control without any curvature keeps its place in the scale of the others
         return jnp.where(measured > 0, measured, jnp.max(measured, initial=0.0) + (jnp.max(measured, initial=0.0) <= 0))
 
@@ -201,8 +222,7 @@ class GaussNewtonCG(AbstractOptimizer):
         return _State(
             point=Point.before(theta),
             first_value=zero,
-            direction=jnp.zeros_like(theta),
-            curvature=jnp.zeros_like(theta),
+            found=_Step(jnp.zeros_like(theta), jnp.zeros_like(theta), zero, false, zero),
             step=zero,
             damping=jnp.asarray(self.damping, theta.dtype),
             first_norm=zero,
@@ -213,26 +233,20 @@ class GaussNewtonCG(AbstractOptimizer):
         )
 
     def ask(self, state):
-        return state.box.clip(state.point.theta + state.step * state.direction)
+        return state.box.clip(state.point.theta + state.step * state.found.direction)
 
     def tell(self, state, evaluation):
-        assert evaluation.direction is not None and evaluation.curvature is not None and evaluation.norm is not None
         first = ~state.started
         accepted = evaluation.finite & _improves(state, evaluation)
-        trial = Point.at(self.ask(state), evaluation), evaluation.direction, evaluation.curvature
-        point, direction, curvature = select(accepted, trial, (state.point, state.direction, state.curvature))
+        trial = Point.at(self.ask(state), evaluation), evaluation.found
+        point, found = select(accepted, trial, (state.point, state.found))
         first_value = jnp.where(first, evaluation.value, state.first_value)
-        promise = -jnp.vdot(point.gradient, direction) / 2
+        promise = -jnp.vdot(point.gradient, found.direction) / 2
         # the gradient is better than J: the step that goes beyond its round-off is taken
         noise = state.box.noise(point.value)
-        hidden = (
-            state.started
-            & (promise <= noise)
-            & (-state.step * jnp.vdot(state.point.gradient, state.direction) <= noise)
-        )
-        little = self.decrement * state.box.variance(point.value) / (2 * _MISSED)
-        before = -jnp.vdot(state.point.gradient, state.direction) / 2
-        still = evaluation.solved & exhausts(before, promise, state.point.value - point.value, little)
+        hidden = state.started & (promise <= noise) & (2 * state.step * state.promise <= noise)
+        little = found.little * state.box.variance(point.value) / (2 * _MISSED)
+        still = found.solved & exhausts(state.promise, promise, state.point.value - point.value, little)
         step = jnp.where(accepted, 1.0, _shorter(state, evaluation))
         helpless = step < 1e-12
         exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)
@@ -240,11 +254,10 @@ class GaussNewtonCG(AbstractOptimizer):
         new = _State(
             point=point,
             first_value=first_value,
-            direction=direction,
-            curvature=curvature,
+            found=found,
             step=step,
             damping=jnp.where(accepted, _next_damping(state, evaluation), state.damping),
-            first_norm=jnp.where(first, evaluation.norm, state.first_norm),
+            first_norm=jnp.where(first, found.norm, state.first_norm),
             started=jnp.ones((), bool),
             converged=(accepted & ended & (_next_damping(state, evaluation) <= _SLIGHT)) | exhausted,
             stuck=helpless | (first & ~evaluation.finite),
@@ -255,15 +268,16 @@ class GaussNewtonCG(AbstractOptimizer):
     def remark(self, state):
         if not bool(state.converged):
             return None
-        promise = -jnp.vdot(state.point.gradient, state.direction) / 2
-        return settled(state.box, state.point.value, promise, self.tolerance, self.decrement)
+        promise, little = state.promise, float(state.found.little)
+        told = settled(state.box, state.point.value, promise, self.tolerance, little)
+        if told is None or little <= self.decrement:
+            return told
+        return f"{told.partition(' and ')[0]} and numbers would move by less than {np.sqrt(self.decrement):.1g} standard errors"
 
 
 def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:
     """Whether a point is the first one, or good enough for its step."""
-    before = state.point
-    slope = jnp.vdot(before.gradient, state.direction)
-    promised = -state.step * slope
+    before, promised = state.point, 2 * state.step * state.promise
     enough = evaluation.value <= before.value - _ARMIJO * promised
     # an improvement lost in the round-off of J counts when no more than that was promised
     slack = jnp.maximum(1e-13 * before.value, state.box.noise(before.value))
@@ -273,8 +287,7 @@ def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:
 
 def _next_damping(state: _State, evaluation: Evaluation) -> Array:
     """The damping at a point that is taken: less after a step that was as good as promised, more after a shorter one."""
-    before = state.point
-    promised = -state.step * jnp.vdot(before.gradient, state.direction) * (1 - state.step / 2)
+    before, promised = state.point, 2 * state.step * state.promise * (1 - state.step / 2)
     good = before.value - evaluation.value >= _GOOD * promised - state.box.noise(before.value)
     changed = jnp.where(state.step < 1, _RAISED, jnp.where(good, _EASED, 1.0))
     return state.damping * jnp.where(state.started, changed, 1.0)
@@ -282,8 +295,7 @@ def _next_damping(state: _State, evaluation: Evaluation) -> Array:
 
 def _shorter(state: _State, evaluation: Evaluation) -> Array:
     """The minimum of the parabola through the start, its slope and the trial, between a tenth and a half of the step."""
-    before, step = state.point, state.step
-    slope = jnp.vdot(before.gradient, state.direction)
+    before, step, slope = state.point, state.step, -2 * state.promise
     bend = evaluation.value - before.value - step * slope
     best = -slope * step**2 / (2 * jnp.where(bend > 0, bend, 1.0))
     return jnp.where(jnp.isfinite(bend) & (bend > 0), jnp.clip(best, 0.1 * step, 0.5 * step), 0.1 * step)
