@@ -29,8 +29,11 @@ _NUMBERS_WRONG = 0.1
 # 10, and 0.1 to 0.8 of that of Gauss-Newton-CG (tests/benchmarks/fields.py)
 _MEMORY = 20
 
-# products of an evaluation of numbers beside a field, and parts of the way to the data that hidden fields take
-_PRODUCTS, _NUDGES = 40, (0.5, 0.2)
+# products of an evaluation of numbers beside a field
+_PRODUCTS = 40
+# parts of the way to the data that observed fields go beside hidden ones, with most evaluations: of each cell by itself,
+# then of all together, which a smaller part needs
+_CELLS_NUDGES, _NUDGES = {0.5: 30, 0.2: 12}, {0.2: 15, 0.05: 10, 0.01: 10}
 
 # stages that prepare stop when the decrease that is promised no longer matters
 _PREPARING = LevenbergMarquardt(tolerance=1e-3)
@@ -97,9 +100,11 @@ def _with_field(functional: Functional) -> StagesChoice | None:
     far = ts.size >= _FRAMES and _far(functional, _FAR_WITH_STATE)
     hidden = set(named_fields(functional.problem.y0)) - set(functional.observed)
     if far and hidden and has_points(functional):
-        drawn = [Stage(ArrowGaussNewton(), 30, Single(nudge=g)) for g in _NUDGES]
+        drawn = [Stage(ArrowGaussNewton(), n, Single(nudge=g)) for g, n in _CELLS_NUDGES.items()]
+        together = GaussNewtonCG(products=_PRODUCTS, damping=0.01, tolerance=1e-4)
+        drawn += [Stage(together, n, Single(nudge=g)) for g, n in _NUDGES.items()]
         return StagesChoice(
-            [*drawn, last],
+            [*drawn, Stage(GaussNewtonCG(products=_PRODUCTS, damping=0.01), 60, Single())],
             f"{what} of which {', '.join(sorted(hidden))} {'is' if len(hidden) == 1 else 'are'} hidden, and the guess is far: "
             f"the trajectory is drawn to the data, less and less, then Gauss-Newton with conjugate gradients",
         )

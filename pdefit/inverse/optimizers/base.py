@@ -17,6 +17,8 @@ from pdefit.inverse.objective.recording_equations import ArrowEquations
 
 # standard deviations of round-off that are not taken for a change
 _NOISE = 4.0
+# the part of J that its round-off may be where residuals are as large as sigma
+_MOST_NOISE = 1e-3
 # residuals whose mean square is below this part of sigma^2 are no noise
 _NOISY = 0.5
 
@@ -91,7 +93,7 @@ class Box(NamedTuple):
     values: Float[Array, ""] | float = np.inf
     nothing: ArrowEquations | None = None
 
-    def variance(self, value: Float[Array, ""]) -> Float[Array, ""]:
+    def variance(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
         """The variance of residuals in sigma^2, at least 1; 0 where they are far below sigma, so that they are no noise.
 
         **Arguments:** `value` is J.
@@ -100,8 +102,13 @@ class Box(NamedTuple):
         return jnp.where(variance >= _NOISY, jnp.maximum(1.0, variance), 0.0)
 
     def noise(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The difference that two values of J about this one may have by round-off."""
-        return _NOISE * self.round_off * jnp.sqrt(2 * jnp.abs(value))
+        """The difference that two values of J about this one may have by round-off.
+
+        No more than a thousandth of J, unless residuals are far below sigma: a trajectory that amplifies round-off is not
+        at a minimum because its J cannot be told.
+        """
+        noise = _NOISE * self.round_off * jnp.sqrt(2 * jnp.abs(value))
+        return jnp.where(self.variance(value) > 0, jnp.minimum(noise, _MOST_NOISE * jnp.abs(value)), noise)
 
     def clip(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return jnp.clip(theta, self.lower, self.upper)

@@ -96,10 +96,9 @@ class GaussNewtonCG(AbstractOptimizer):
       these are not far below sigma and more products would bring little more; default 0.01. The Newton decrement would be
       twice the decrease, but a part of it is missed. Beside an initial state it holds for the numbers, and in the mean
       for each value of the state. 0 goes on to the minimum itself.
-    - `damping`: the first damping of unknown fields, as a part of their curvature, for guesses so far that undamped steps
-      fail; default 0, none ever. It falls by ten with every step that keeps half of its promise, and rises by four
-      where a step had to be shortened. Numbers beside an initial state are not damped. A fit is converged only where the
-      damping has fallen to a thousandth.
+    - `damping`: the first damping of unknown fields, as a part of their curvature, where undamped steps fail; default 0,
+      none ever. It falls by ten with every step that keeps half of its promise, and rises by four where a step had to be
+      shortened. Numbers beside an initial state are not damped. A fit converges once it is at most a thousandth.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.
     Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003; S. Nash, A. Sofer, Oper. Res. Lett.
@@ -146,7 +145,7 @@ class GaussNewtonCG(AbstractOptimizer):
         direction, solved = self._solve(functional, product, slope, scaled, most, good)
         little = jnp.asarray(self.decrement, trial.dtype)
         if points is not None:
-            little = points.little(direction, self.decrement, state.box.variance(evaluation.value))
+            little = points.little(direction, little, state.box.variance(evaluation.value))
         return evaluation._replace(found=_Step(direction, curvature, norm, solved, little))
 
     def _arrow(
@@ -268,8 +267,8 @@ class GaussNewtonCG(AbstractOptimizer):
     def remark(self, state):
         if not bool(state.converged):
             return None
-        promise, little = state.promise, float(state.found.little)
-        told = settled(state.box, state.point.value, promise, self.tolerance, little)
+        little = float(state.found.little)
+        told = settled(state.box, state.point.value, state.promise, self.tolerance, little)
         if told is None or little <= self.decrement:
             return told
         return f"{told.partition(' and ')[0]} and numbers would move by less than {np.sqrt(self.decrement):.1g} standard errors"

@@ -56,7 +56,9 @@ class BlockArrow(NamedTuple):
         fields = alone - jnp.einsum("xij,xjk,k->xi", self.points, self.borders, moved)
         return jnp.concatenate([moved, jnp.ravel(fields.T)])
 
-    def little(self, direction: Float[Array, " p"], decrement: float, variance: Float[Array, ""]) -> Float[Array, ""]:
+    def little(
+        self, direction: Float[Array, " p"], decrement: Float[Array, ""], variance: Float[Array, ""]
+    ) -> Float[Array, ""]:
         """The Newton decrement that does not matter: `decrement` for each value of a state where numbers hardly move.
 
         **Arguments:**
@@ -66,7 +68,7 @@ class BlockArrow(NamedTuple):
         """
         k, size = self.numbers.shape[0], self.curvature.size
         if k == 0:
-            return jnp.asarray(decrement)
+            return decrement
         moved = jnp.vdot(direction[:k], jnp.linalg.solve(self.numbers, direction[:k]))
         return decrement * jnp.where(moved <= decrement * variance, float(size), 1.0)
 

@@ -96,7 +96,7 @@ def test_hidden_fields_far_from_the_data_are_drawn_to_them():
     free = pdefit.transforms.Identity()
     problem = pdefit.Problem(system, y0, pdefit.instruments.Select("u"))
     choice = choose_stages(pdefit.Functional(problem, data, {"k": free, "y0": {"u": free, "v": free}}, dt=0.5))
-    assert [s.formulation.nudge if s.formulation else 0 for s in choice.stages] == [0.5, 0.2, 0]
+    assert [s.formulation.nudge if s.formulation else 0 for s in choice.stages] == [0.5, 0.2, 0.2, 0.05, 0.01, 0]
     assert "of which v is hidden" in choice.reason
 
 

@@ -105,6 +105,25 @@ def test_a_minimum_on_a_bound_and_a_region_without_values():
     np.testing.assert_allclose(points[-1][0], [2.0], atol=1e-5)
 
 
+def test_a_damped_fit_goes_steadily_where_an_undamped_one_must_be_shortened():
+    first = []
+    for damping in (0.0, 10.0):
+        points, converged, _ = minimise(rosenbrock, [-1.2, 1.0], damping=damping)
+        assert converged
+        np.testing.assert_allclose(points[-1][0], [1.0, 1.0], atol=1e-6)
+        first.append(float(np.linalg.norm(points[1][0] - points[0][0])))
+    # the step is a small part of the whole one, and no fit is converged before the damping has gone
+    assert first[1] < 0.2 * first[0]
+    assert minimise(lambda x: x - 1.0, [0.0], limit=3, damping=10.0)[1] is False
+
+
+def test_round_off_hides_no_more_than_a_thousandth_of_a_misfit_of_noise():
+    box = Box(np.zeros(1), np.ones(1), round_off=100.0, values=200.0)
+    assert float(box.noise(jnp.asarray(100.0))) == 0.1
+    # far below sigma residuals are no noise, and round-off may be all that is left
+    assert float(box.noise(jnp.asarray(1e-6))) > 1e-3
+
+
 def test_controls_of_different_size_are_scaled_to_each_other():
     """A linear problem of two groups whose curvatures differ by 1e8: one product for each group, then no more than a
     well-scaled one takes."""
