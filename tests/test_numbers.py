@@ -20,6 +20,9 @@ SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 UNMEASURED = (
     "cardiac/canine_traces",
     "cardiac/scar_map",
+    "cardiac/voltage_only",
+    "cardiac/voltage_only_50ms",
+    "reaction/gray_scott_hidden",
     "reaction/scratch_assay",
     "reaction/scratch_growth",
     "reaction/scratch_lag",

@@ -104,7 +104,7 @@ def cases() -> dict[str, Case]:
         "apoptosis_fixed": Case(*death, few, few, HOURS, STIFF),
         "apoptosis_partial": Case(*death, few, few, np.linspace(0.0, 16.0, 42), STIFF, unseen=OTHERS),
         "glycolysis": Case(*yeast, MINUTES, fine, window=0.6),
-        "glycolysis_partial": Case(*yeast, np.linspace(0.0, 6.0, 42), fine, unseen=("y1", "y2", "y3", "y4", "y7")),
+        "glycolysis_partial": Case(*yeast, np.linspace(0.0, 6.0, 42), STIFF, unseen=("y1", "y2", "y3", "y4", "y7")),
     }
 
 
