@@ -87,7 +87,7 @@ def test_one_product_is_a_newton_step_where_points_are_by_themselves():
     few, exact = (
         pdefit.fit(cells_functional(), [pdefit.Stage(optimizer, 30)])
         for optimizer in (
-            pdefit.optimizers.GaussNewtonCG(products=1),
+            pdefit.optimizers.GaussNewtonCG(products=1, decrement=0.0),
             pdefit.optimizers.LevenbergMarquardt(decrement=0.0),
         )
     )
@@ -139,8 +139,9 @@ def test_with_diffusion_it_finds_the_minimum_that_levenberg_marquardt_finds():
     assert abs(float(products.problem.system.D) - float(fisher().D)) < 0.2
     soon = pdefit.fit(functional, [pdefit.optimizers.GaussNewtonCG(products=60)])
     assert soon.converged and soon.events[0].startswith("stage 1: ended where J could fall by ")
-    error = pdefit.intervals(functional, exact.theta).error
-    assert np.all(np.abs(soon.theta - exact.theta) < 0.1 * error)
+    # the numbers each, and the state in the mean
+    off = (soon.theta - exact.theta) / pdefit.intervals(functional, exact.theta).error
+    assert np.all(np.abs(off[:2]) < 0.1) and np.sqrt(np.mean(off**2)) < 0.1
 
 
 @pytest.mark.parametrize("make", [cells_functional, front])
