@@ -28,7 +28,8 @@ class Structure(NamedTuple):
     - `where`: what was averaged, in words that follow "residuals of u": `averaged over 4 frames x 4 points along x`.
     - `axes`: the axes along which it was averaged; empty for footprints.
     - `excess`: how far it exceeds what independent noise gives, in standard deviations.
-    - `size`: the root mean square of the structure in units of sigma, 0 where there is less than noise gives.
+    - `size`: the root mean square of the structure in units of sigma, 0 where there is less than noise gives; then the
+      excess is not above 0.
     """
 
     variable: str
@@ -98,13 +99,10 @@ def patches(film: ResidualFilm) -> Iterator[Structure]:
         spread = float(np.sum(2 * (n - 1) / (n + 2)))
         smooth = float(np.sum(s**2 - v) / np.sum(n**2 - n))
         axes = tuple(d for d, b in zip(film.dims, along, strict=True) if b > 1)
-        yield Structure(
-            film.variable,
-            _described(film.dims, along, r.shape),
-            axes,
-            deviations(float(np.sum(s**2 / v)) / n.size, 2 * n.size**2 / spread),
-            np.sqrt(max(smooth, 0.0)),
-        )
+        excess = deviations(float(np.sum(s**2 / v)) / n.size, 2 * n.size**2 / spread)
+        # what stands out among small residuals alone, as of a first frame that a free state follows, is no misfit
+        found = (excess, np.sqrt(smooth)) if smooth > 0 else (min(excess, 0.0), 0.0)
+        yield Structure(film.variable, _described(film.dims, along, r.shape), axes, *found)
 
 
 def _shapes(dims: tuple[str, ...], sizes: tuple[int, ...]) -> list[tuple[int, ...]]:

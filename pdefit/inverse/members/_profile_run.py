@@ -32,6 +32,8 @@ _REACH = 5.0
 _POINTS, _MOST = 24, 60
 # steps in the square root of the rise, as a part of that of the limit, and how well the limit is met
 _STEP, _MET = 0.3, 0.02
+# the Newton decrement that all unknowns together may be left with
+_LEFT = 0.1
 # how much longer, or shorter, the next step may be
 _LONGER, _SHORTER = 3.0, 0.3
 
@@ -87,7 +89,9 @@ class ProfileRun:
         self.functional, self.estimate, self.numbers = functional, theta, numbers
         self.devices, self.callback = devices, callback
         few = functional.tangents <= FEW and functional.runner.adjoint.has_tangents
-        self.optimizer = optimizer or (LevenbergMarquardt() if few else GaussNewtonCG())
+        # J is compared with the limit, so that what a state may be left with counts as a whole
+        whole = GaussNewtonCG(decrement=_LEFT / theta.size)
+        self.optimizer = optimizer or (LevenbergMarquardt() if few else whole)
         lower, upper = functional.controls.box()
         sides, p = 2 * len(numbers), theta.size
         self.element, self.sign = np.repeat(numbers, 2), np.tile([-1.0, 1.0], len(numbers))

@@ -36,7 +36,8 @@ def draw_profiles(path: Path, content: Path) -> None:
             axes.plot(
                 *_numbers(one["matrix_values"], one["matrix_rise"]), color="#999999", ls="--", lw=1.0, label="matrix"
             )
-            axes.plot(values[shown], rise[shown], "o-", color=GOOD, ms=3, lw=1.2, label="profile")
+            axes.plot(*_between(values[shown], rise[shown], one["estimate"]), color=GOOD, lw=1.2, label="profile")
+            axes.plot(values[shown], rise[shown], "o", color=GOOD, ms=3)
             axes.axhline(1.0, color=TRUE, lw=0.8, ls=":")
             for end, edge in zip(one["ends"], (one["low"], one["high"]), strict=True):
                 axes.axvline(edge, color=TRUE if end == "limit" else BAD, lw=0.8, ls=":" if end == "limit" else "-")
@@ -68,6 +69,13 @@ def draw_joint_profiles(path: Path, content: Path) -> None:
             names = [n if u == "1" else f"{n} ({u})" for n, u in zip(one["controls"], one["units"], strict=True)]
             axes.set(xlabel=names[0], ylabel=names[1])
             fig.colorbar(shades, ax=axes, label="rise of J (1: the 95 % region)")
+
+
+def _between(values: np.ndarray, rise: np.ndarray, estimate: float) -> tuple[np.ndarray, np.ndarray]:
+    """Values in between and the rise there, whose root with a sign is taken for straight: on a parabola it is."""
+    root = np.sign(values - estimate) * np.sqrt(np.maximum(rise, 0.0))
+    fine = np.union1d(np.linspace(values[0], values[-1], 100), values)
+    return fine, np.interp(fine, values, root) ** 2
 
 
 @contextmanager

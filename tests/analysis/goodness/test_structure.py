@@ -56,6 +56,18 @@ def test_a_misfit_below_the_noise_is_seen_where_it_is(misfit, where):
     assert found.size == pytest.approx(np.sqrt(np.mean(misfit**2)), rel=0.5)
 
 
+def test_a_first_frame_that_a_free_state_follows_is_no_misfit():
+    """Its residuals are small and smooth: what noise left of them where later frames decide."""
+    random, seen = np.random.default_rng(0), []
+    for _ in range(20):
+        residuals = random.normal(size=(T, X))
+        residuals[0] = 0.1 * np.sin(np.linspace(0.0, 12.0, X))
+        seen += [s for s in structures(film(residuals)) if s.where.startswith("averaged")]
+    # patches along x stand out by their own size, and are nothing beside sigma
+    assert all(s.excess <= 0 for s in seen if s.size == 0)
+    assert any(s.excess == 0 for s in seen)
+
+
 def test_what_fitted_numbers_explain_is_no_structure():
     """The change of a fitted number is in every footprint, and hides what is beside it."""
     random = np.random.default_rng(0)
