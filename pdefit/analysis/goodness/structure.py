@@ -29,7 +29,7 @@ class Structure(NamedTuple):
     - `axes`: the axes along which it was averaged; empty for footprints.
     - `excess`: how far it exceeds what independent noise gives, in standard deviations.
     - `size`: the root mean square of the structure in units of sigma, 0 where there is less than noise gives; then the
-      excess is not above 0.
+      excess of patches is not above 0.
     """
 
     variable: str

@@ -49,12 +49,12 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
     if len(ts) < 2:
         return jax.tree.unflatten(tree, fields)
     cells = jnp.asarray(np.unique(np.linspace(0, size - 1, min(size, _CELLS)).astype(int)))
-    looks = _looks([np.asarray(v).reshape(len(ts), -1) for v in nudge.values if v is not None])
-    late = slice(int(_FROM * len(looks)), len(looks))
-    known = looks[late][:, cells].reshape(-1, looks.shape[-1])
+    coordinates = _delay_coordinates([np.asarray(v).reshape(len(ts), -1) for v in nudge.values if v is not None])
+    late = slice(int(_FROM * len(coordinates)), len(coordinates))
+    known = coordinates[late][:, cells].reshape(-1, coordinates.shape[-1])
     scale = np.std(known, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    near = spatial.KDTree(known / scale).query(looks[0] / scale, min(_NEIGHBOURS, len(known)))[1]
+    near = spatial.KDTree(known / scale).query(coordinates[0] / scale, min(_NEIGHBOURS, len(known)))[1]
     # one neighbour has no axis of its own
     near = near.reshape(size, -1)
     for _ in range(_ROUNDS):
@@ -65,18 +65,21 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
         fields = jax.tree.leaves(y0)
         for i, (is_shown, x, values) in enumerate(zip(shown, fields, states, strict=True)):
             if not is_shown:
-                table = np.asarray(values)[late.start : late.stop].reshape(-1)
+                table = np.asarray(values)[late].reshape(-1)
                 fields[i] = jnp.asarray(table[near].mean(axis=-1).reshape(x.shape), x.dtype)
     return jax.tree.unflatten(tree, fields)
 
 
-def _looks(seen: list[np.ndarray]) -> np.ndarray:
-    """What a cell is known by at every frame that has frames ahead: (n, size, ...), from observed fields (frames, size)."""
+def _delay_coordinates(seen: list[np.ndarray]) -> np.ndarray:
+    """Delay coordinates of every cell, forward in time: observed values, their change to the next frame, and later values.
+
+    **Arguments:** `seen`: the observed fields, (frames, size) each.
+    """
     frames = len(seen[0])
     ahead = sorted({1, *(int(part * frames) for part in _AHEAD)} - {0})
     n = frames - ahead[-1]
-    looks = [x for v in seen for x in (v[:n], v[1 : n + 1] - v[:n], *(v[k : k + n] for k in ahead if k > 1))]
-    return np.stack(looks, axis=-1)
+    each = [x for v in seen for x in (v[:n], v[1 : n + 1] - v[:n], *(v[k : k + n] for k in ahead if k > 1))]
+    return np.stack(each, axis=-1)
 
 
 @eqx.filter_jit

@@ -221,7 +221,9 @@ def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Boo
     return (accounted > 0) & (promise * jnp.maximum(fallen, accounted) <= little * accounted)
 
 
-def settled(box: Box, value: Array, promise: Array, tolerance: float, decrement: float) -> str | None:
+def settled(
+    box: Box, value: Array, promise: Array, tolerance: float, decrement: float, numbers: float | None = None
+) -> str | None:
     """The sentence about a fit that ended because a Newton step changes little; None where another criterion ended it.
 
     **Arguments:**
@@ -230,10 +232,14 @@ def settled(box: Box, value: Array, promise: Array, tolerance: float, decrement:
     - `value`, `promise`: J, and its fall that the step promises.
     - `tolerance`: the part of J below which a promise ends any fit.
     - `decrement`: the Newton decrement that ends it.
+    - `numbers`: that of numbers, where a state beside them was left with more.
     """
     variance = float(box.variance(value))
     if not tolerance * float(value) < float(promise) <= decrement * variance / 2:
         return None
+    fall = f"ended where J could fall by {promise:.1g} and"
+    if numbers is not None:
+        return f"{fall} numbers would move by less than {numbers**0.5:.1g} standard errors"
     # no combination of unknowns moves by more standard errors than the root of the decrement
     moved = np.sqrt(2 * float(promise) / variance)
-    return f"ended where J could fall by {promise:.1g} and nothing would move by more than {moved:.1g} standard errors"
+    return f"{fall} nothing would move by more than {moved:.1g} standard errors"

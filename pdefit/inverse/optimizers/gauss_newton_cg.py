@@ -37,7 +37,7 @@ _ROUND_OFF = 1e-14
 
 
 class _Step(NamedTuple):
-    """What products found at a point."""
+    """Truncated Gauss-Newton step at a point, with its measures of convergence."""
 
     direction: Array
     # the curvature of each element, as the preconditioner has it
@@ -130,7 +130,7 @@ class GaussNewtonCG(AbstractOptimizer):
         points = self._arrow(functional, trial, damping, good)
 
         def product(v: Array) -> Array:
-            more = damping * curvature * v if points is None else points.damped(v, damping)
+            more = damping * curvature * v if points is None else points.damping_product(v, damping)
             return jnp.where(free, functional.gauss_newton_product(trial, v) + more, 0.0)
 
         def scaled(r: Array) -> Array:
@@ -250,15 +250,16 @@ class GaussNewtonCG(AbstractOptimizer):
         helpless = step < 1e-12
         exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)
         ended = (promise <= self.tolerance * point.value) | hidden | still
+        damping = _next_damping(state, evaluation)
         new = _State(
             point=point,
             first_value=first_value,
             found=found,
             step=step,
-            damping=jnp.where(accepted, _next_damping(state, evaluation), state.damping),
+            damping=jnp.where(accepted, damping, state.damping),
             first_norm=jnp.where(first, found.norm, state.first_norm),
             started=jnp.ones((), bool),
-            converged=(accepted & ended & (_next_damping(state, evaluation) <= _SLIGHT)) | exhausted,
+            converged=(accepted & ended & (damping <= _SLIGHT)) | exhausted,
             stuck=helpless | (first & ~evaluation.finite),
             box=state.box,
         )
@@ -268,10 +269,8 @@ class GaussNewtonCG(AbstractOptimizer):
         if not bool(state.converged):
             return None
         little = float(state.found.little)
-        told = settled(state.box, state.point.value, state.promise, self.tolerance, little)
-        if told is None or little <= self.decrement:
-            return told
-        return f"{told.partition(' and ')[0]} and numbers would move by less than {self.decrement**0.5:.1g} standard errors"
+        numbers = self.decrement if little > self.decrement else None
+        return settled(state.box, state.point.value, state.promise, self.tolerance, little, numbers)
 
 
 def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:

@@ -43,8 +43,8 @@ class BlockArrow(NamedTuple):
     numbers: Float[Array, "k k"]
     curvature: Float[Array, "n f"]
 
-    def damped(self, v: Float[Array, " p"], damping: Float[Array, ""]) -> Float[Array, " p"]:
-        """What the damping of the fields adds to a product with v."""
+    def damping_product(self, v: Float[Array, " p"], damping: Float[Array, ""]) -> Float[Array, " p"]:
+        """The product of the diagonal damping matrix of the fields with v."""
         k = self.numbers.shape[0]
         return jnp.zeros_like(v).at[k:].set(damping * jnp.ravel(self.curvature.T) * v[k:])
 
