@@ -14,10 +14,11 @@ from jaxtyping import PRNGKeyArray, PyTree
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import cast
 from pdefit.integrate.solve import choose_numerics, frames
+from pdefit.systems.initial import AbstractInitial
 from pdefit.systems.system import AbstractSystem
 
 
-class AbstractPreparation(eqx.Module):
+class AbstractPreparation(AbstractInitial):
     """A protocol that ends in an initial state: a start, then kicks, each followed by a time in which the system runs.
 
     A kick is a sudden change of the state, such as a stimulus. `pdefit.prepare` integrates the protocol. The command

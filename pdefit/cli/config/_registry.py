@@ -28,7 +28,6 @@ from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_arrays
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk, Loop, Vmap
-from pdefit.integrate.preparation import AbstractPreparation
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.imex import IMEX
 from pdefit.integrate.solvers.rk4 import RK4
@@ -69,6 +68,7 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, S
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin
 from pdefit.systems.fourier_grid import FourierGrid
 from pdefit.systems.grid import AbstractGrid, CartesianGrid
+from pdefit.systems.initial import AbstractInitial, Steady
 from pdefit.systems.inputs import Inputs
 from pdefit.systems.interpolant import Interpolant
 from pdefit.systems.system import AbstractSystem
@@ -152,7 +152,7 @@ KINDS = (
         AbstractOptimizer,
         _named(LevenbergMarquardt, GaussNewtonCG, LBFGS, Adam, Optax, Collocation, ArrowGaussNewton),
     ),
-    Kind("preparation", AbstractPreparation, {}),
+    Kind("initial state", AbstractInitial, _named(Steady)),
     Kind("regularizer", AbstractRegularizer, _named(L2, H1, TotalVariation)),
     Kind("transform", AbstractTransform, _named(Identity, Log, Log10, Logit, Softplus, Scale)),
     Kind("guess", AbstractGuess, _named(FromData, Perturb, Value)),

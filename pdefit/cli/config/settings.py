@@ -42,6 +42,7 @@ from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.initial import Steady
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,6 +226,11 @@ class Settings:
     recordings: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
     members: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
     gauge: Annotated[Mapping[str, int | str], _GAUGE]
+
+    @property
+    def follows(self) -> Steady | None:
+        """The rule by which the initial state follows the parameters; None where it does not."""
+        return self.initial if isinstance(self.initial, Steady) else None
 
     def __post_init__(self) -> None:
         # each of many recordings has a text here

@@ -24,8 +24,8 @@ from pdefit.cli.config._types import (
     mapping_of,
 )
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.preparation import AbstractPreparation
 from pdefit.inverse.fit.likelihoods import PredictedVariance
+from pdefit.systems.initial import AbstractInitial
 
 _SIGMA = Expected(
     "an entry for each variable, e.g. {u: 0.05}, or `auto`, `poisson`, `proportional` or `log_normal` for all",
@@ -255,7 +255,7 @@ class StateFile:
     path: Annotated[str, Expected("the name of a file", lambda x: isinstance(x, str | int | float), str)]
 
 
-Initial = Literal["system", "data"] | StateFile | AbstractPreparation
+Initial = Literal["system", "data"] | StateFile | AbstractInitial
 
 
 def read_initial(node: Any, path: str = "initial") -> Initial:
@@ -265,7 +265,7 @@ def read_initial(node: Any, path: str = "initial") -> Initial:
     if isinstance(node, Mapping) and set(node) == {"path"}:
         return read_section(StateFile, node, path)
     if isinstance(node, Mapping) and {"name", "_target_"} & {*node}:
-        return make(node, path, AbstractPreparation)
+        return make(node, path, AbstractInitial)
     raise PdefitError(
-        f"{path} expects `system`, `data`, a file as {{path: fields.h5}}, or a preparation as {{name: ...}}, but got {node!r}"
+        f"{path} expects `system`, `data`, a file as {{path: fields.h5}}, or {{name: steady}} and the like, but got {node!r}"
     )

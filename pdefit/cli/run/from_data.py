@@ -64,8 +64,9 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         system, observations, taken = system.driven_by(observations, frames)
         remarks = (*remarks, *taken)
     located = observe.on(system).located(observations)
-    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, observe.inverted(located) or located)
-    problem = Problem(system, y0, observe, args=settings.args)
+    inverted, args = observe.inverted(located) or located, settings.args
+    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, inverted, args)
+    problem = Problem(system, y0, observe, args=args, initial=settings.follows)
     return Source(
         problem,
         observations,

@@ -37,7 +37,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     system = settings.system.build()
     truth = settings.system.changed(given.system).refined(given.refine).build()
     args, ts = settings.args, frame_times(settings.times)
-    fine, prepared, moved = initial_state(settings.initial, settings.seed, truth, None)
+    fine, prepared, moved = initial_state(settings.initial, settings.seed, truth, None, args)
     span = float(ts[-1] - ts[0])
     # constant steps unless others are given, whatever the model has
     solver = given.solver or suitable_solver(truth, fine, span, args)
@@ -49,7 +49,9 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     # node states have no true values in a problem: they belong to windows
     paths = tuple(root for root in (name.split(".")[0] for name in settings.controls) if root != "nodes")
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
-    problem = Problem(_with_truth(system, truth, paths, given.refine), start, observe, args=args)
+    problem = Problem(
+        _with_truth(system, truth, paths, given.refine), start, observe, args=args, initial=settings.follows
+    )
     method, chosen, step = None, None, given.dt
     if given.steps is not None:
         step = None

@@ -1,4 +1,4 @@
-"""Initial states: of the system, from the data, from a file, or by a preparation, which is integrated once and cached."""
+"""Initial states: of the system, steady ones, from data, from files, or by preparations, integrated once and cached."""
 
 import dataclasses
 import inspect
@@ -25,6 +25,7 @@ from pdefit.integrate.preparation import AbstractPreparation, prepare
 from pdefit.output.store.fields import read_frame, write_frame
 from pdefit.systems.capabilities import AbstractConstrained, AbstractDataState
 from pdefit.systems.fields import field_coords
+from pdefit.systems.initial import Steady
 from pdefit.systems.system import AbstractSystem
 
 # version of the way in which states are prepared: a new one discards all cached states
@@ -56,7 +57,7 @@ _MOVED = 1e-3
 
 
 def initial_state(
-    initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None
+    initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None, args: PyTree
 ) -> tuple[PyTree, Prepared | None, tuple[str, ...]]:
     """Initial state of an experiment, the cost of its preparation if it has one, and remarks for the user.
 
@@ -65,9 +66,10 @@ def initial_state(
     - `initial`: the setting; `seed` is for states that are random.
     - `system`: the equations.
     - `observations`: the data; None where there are none.
+    - `args`: the inputs of the equations.
     """
     try:
-        y0, prepared = _state(initial, system, observations, seed)
+        y0, prepared = _state(initial, system, observations, seed, args)
         if not isinstance(system, AbstractConstrained):
             return y0, prepared, ()
         allowed, parts = _projected(system, y0)
@@ -96,7 +98,7 @@ def _moved(parts: dict[str, Array]) -> tuple[str, ...]:
 
 
 def _state(
-    initial: Initial, system: AbstractSystem, observations: Observations | None, seed: int
+    initial: Initial, system: AbstractSystem, observations: Observations | None, seed: int, args: PyTree
 ) -> tuple[PyTree, Prepared | None]:
     name = type(system).__name__
     if initial == "data" and observations is not None:
@@ -110,7 +112,8 @@ def _state(
         return state_from_file(locate(initial.path), system.init(jax.random.key(seed)), name), None
     if isinstance(initial, AbstractPreparation):
         return prepared_state(initial, system, seed)
-    return system.init(jax.random.key(seed)), None
+    y0 = system.init(jax.random.key(seed))
+    return (initial.checked(system, y0, args) if isinstance(initial, Steady) else y0), None
 
 
 def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> tuple[PyTree, Prepared]:

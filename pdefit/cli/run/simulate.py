@@ -47,7 +47,7 @@ def run_simulate(job: Job) -> None:
     if settings.data is not None:
         raise PdefitError("simulate takes its state from the system, but this experiment reads data; use pdefit fit")
     system = cast(settings.system.build(), settings.dtype)
-    y0, _, _ = initial_state(settings.initial, settings.seed, system, None)
+    y0, _, _ = initial_state(settings.initial, settings.seed, system, None, settings.args)
     y0, args = cast(y0, settings.dtype), cast(settings.args, settings.dtype)
     ts = frame_times(settings.times)
     problem = Problem(system, y0, settings.observe, args=args)

@@ -38,6 +38,8 @@ def bind(
     - `observations`: the record, for guesses from data.
     """
     declarations = declared_leaves(problem, declared)
+    for path, _ in declarations:
+        _check_made(problem, path)
     problem = at_guesses(problem, declarations, key, observations)
     items: list[BoundControl] = []
     for path, control in declarations:
@@ -162,6 +164,7 @@ def at_guesses(
         driven = eqx.tree_at(lambda p: p.y0, problem, driven_state(so_far, observations))
         for where in (leaf(problem, path) for path in hidden):
             guessed = eqx.tree_at(where, guessed, where(driven))
+    guessed = guessed.started()
     # a velocity from noisy data loses its divergence here
     return guessed.constrained() if any(path.split(".")[0] in states for path, _ in declarations) else guessed
 
@@ -205,6 +208,16 @@ def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]
         axes = [known.get(d, range(n)) for d, n in zip(info.dims, shape, strict=True)]
     index = np.indices(shape).reshape(len(shape), -1).T
     return tuple(".".join(str(axes[k][i]) for k, i in enumerate(row)) for row in index)
+
+
+def _check_made(problem: Problem, path: str) -> None:
+    """Refuse an unknown field of an initial state that the parameters make."""
+    root, _, field = path.partition(".")
+    if problem.initial is not None and root == "y0" and problem.initial.hold.get(field or "y", path) is not None:
+        raise PdefitError(
+            f"'{path}' is unknown, but initial makes it from the parameters; hold it at its own value "
+            f"(initial.hold={{{field or 'y'}: null}}), or remove the control"
+        )
 
 
 def _check_modes(path: str, control: Control) -> None:

@@ -202,6 +202,7 @@ class Controls(eqx.Module):
         """
         new, old = self.values(theta).values(), self._leaves(problem)
         problem = eqx.tree_at(self._leaves, problem, [x.astype(o.dtype) for x, o in zip(new, old, strict=True)])
+        problem = problem.started()
         return problem.constrained() if self._constrains(problem) else problem
 
     filled = eqx.filter_jit(problem)  # by one program, for where nothing is traced

@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 from pdefit.integrate.loop.nudge import Nudge
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractConstrained
+from pdefit.systems.initial import Steady
 from pdefit.systems.system import AbstractSystem
 
 
@@ -26,6 +27,7 @@ class Problem(eqx.Module):
       it.
     - `args`: exogenous inputs (a stimulus, a forcing) that `vector_field` is given; default None.
     - `nudge`: what draws the trajectory towards the data; default None. The formulation makes it.
+    - `initial`: the rule by which the initial state follows the parameters; default None, `y0` as it is given.
     """
 
     system: AbstractSystem
@@ -34,6 +36,7 @@ class Problem(eqx.Module):
     nodes: PyTree | None
     args: PyTree
     nudge: Nudge | None
+    initial: Steady | None
 
     def __init__(
         self,
@@ -43,14 +46,21 @@ class Problem(eqx.Module):
         nodes: PyTree | None = None,
         args: PyTree = None,
         nudge: Nudge | None = None,
+        initial: Steady | None = None,
     ):
-        self.system, self.y0, self.nodes, self.args, self.nudge = system, y0, nodes, args, nudge
+        self.system, self.y0, self.nodes, self.args, self.nudge, self.initial = system, y0, nodes, args, nudge, initial
         self.observe = (observe or ObserveAll()).on(system)
 
     @property
     def instrument(self) -> AbstractObservationOperator:
         """The observation operator with the present parameters of the system, as an exposure needs them."""
         return self.observe.with_system(self.system)
+
+    def started(self) -> "Problem":
+        """The problem with the initial state that its parameters make; itself where none follows them."""
+        if self.initial is None:
+            return self
+        return eqx.tree_at(lambda p: p.y0, self, self.initial.state(self.system, self.y0, self.args))
 
     def constrained(self) -> "Problem":
         """The problem with states that obey the constraint of its system; itself where there is none."""

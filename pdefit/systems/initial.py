@@ -1,0 +1,149 @@
+"""Initial states that a system makes of its parameters."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.trees import named_fields
+from pdefit.systems.capabilities import AbstractGridded
+from pdefit.systems.system import AbstractSystem
+
+# iterations at most, and the change, in units of round-off, at which a state stands still
+_ITERATIONS, _STILL = 200, 64
+# the last steps, which are differentiated: where totals are conserved a single one leaves a part of the slow derivatives
+_LAST = 3
+# a state that changed by this part of itself in the last iteration does not stand still
+_MOVES = 1e-3
+
+
+class AbstractInitial(eqx.Module):
+    """A rule for the initial state of a system."""
+
+
+class Steady(AbstractInitial):
+    """The state at which all fields stand still but those that are held.
+
+    For gates at a given voltage, and for networks at rest. It follows the parameters of a fit: a value that moves the
+    steady state moves the start of the trajectory too. Not for fields that their neighbours shape: cells of a grid are
+    taken one by one, as if each were surrounded by its like.
+
+    Iterations are implicit steps in a pseudo-time that grow as the rates fall, from the state of `AbstractSystem.init`. So
+    totals that the equations conserve are those of that state. The last steps are as good as those of Newton, and have the
+    derivative of the implicit function theorem.
+
+    **Arguments:**
+
+    - `hold`: by field its value, one number or an array of its shape; None for its own in the state that is given, such as
+      that of an unknown initial field. By default all fields stand still.
+    - `time`: the time at which inputs act, in the system's time unit; default 0.
+
+    Source: C. T. Kelley, D. E. Keyes, SIAM J. Numer. Anal. 35:508 (1998), doi:10.1137/S0036142996304796.
+    """
+
+    hold: dict[str, Array | None]
+    time: Array
+
+    def __init__(self, hold: Mapping[str, Any] | None = None, time: Any = 0.0):
+        self.hold = {name: None if x is None else jnp.asarray(x, float) for name, x in (hold or {}).items()}
+        self.time = jnp.asarray(time, float)
+
+    def state(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
+        """The state of a system with its present parameters.
+
+        **Arguments:**
+
+        - `system`: the equations.
+        - `y`: a state, whose held fields count and whose others begin the iterations.
+        - `args`: the inputs of the equations.
+        """
+        return self._found(system, y, args)[0]
+
+    def checked(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
+        """The state of a system as of `state`.
+
+        **Errors:** PdefitError where a field is unknown or none is left to stand still, or where no state was found.
+        """
+        fields = named_fields(y)
+        if missing := [name for name in self.hold if name not in fields]:
+            raise PdefitError(f"initial.hold expects fields of the state ({', '.join(fields)}), but got {missing[0]}")
+        if len(self.hold) == len(fields):
+            raise PdefitError("initial.hold holds all fields, so that none is left to stand still; leave one out")
+        found, change = eqx.filter_jit(self._found)(system, y, args)
+        if not bool(change <= _MOVES):
+            raise PdefitError(
+                f"{type(system).__name__} was not brought to a steady state: its last iteration still changed it by "
+                f"{float(change):.2g} of itself; hold another field (initial.hold), or prepare a state by a simulation"
+            )
+        return found
+
+    def _found(self, system: AbstractSystem, y: PyTree, args: PyTree) -> tuple[PyTree, Float[Array, ""]]:
+        """The state, and the change of its last iteration as a part of the largest values on the way."""
+        given, tree = named_fields(y), jax.tree.structure(y)
+        for name, value in self.hold.items():
+            if value is not None:
+                given[name] = jnp.broadcast_to(value.astype(given[name].dtype), given[name].shape)
+        free = [name for name in given if name not in self.hold]
+        join, apart = _vector([given[name] for name in free], isinstance(system, AbstractGridded))
+
+        def filled(z: Array, fields: dict[str, Array]) -> PyTree:
+            fields = fields | dict(zip(free, apart(z), strict=True))
+            # transformations sort the keys of a dictionary
+            return jax.tree.unflatten(tree, [fields[name] for name in given])
+
+        def rates(z: Array, known: tuple[AbstractSystem, dict[str, Array], PyTree]) -> Array:
+            system, fields, args = known
+            moved = system.vector_field(self.time.astype(z.dtype), filled(z, fields), args)
+            moving = dict(zip(given, jax.tree.leaves(moved), strict=True))
+            return join([moving[name] for name in free])
+
+        def change(z: Array, scale: Array, known: tuple[AbstractSystem, dict[str, Array], PyTree]) -> Array:
+            """The implicit step from z, as long as z takes to change by its scale."""
+            f, slope = jax.linearize(lambda z: rates(z, known), z)
+            columns = jax.vmap(lambda e: slope(jnp.broadcast_to(e, z.shape)))(jnp.eye(z.shape[-1], dtype=z.dtype))
+            jacobian = jnp.moveaxis(columns, 0, -1)
+            least = jnp.sqrt(jnp.finfo(z.dtype).eps) * jnp.max(jnp.abs(jacobian))
+            rate = jnp.maximum(_part(_largest(f), scale), least)
+            shift = lax.stop_gradient(rate) * jnp.eye(z.shape[-1], dtype=z.dtype)
+            return jnp.linalg.solve(jnp.broadcast_to(shift, jacobian.shape) - jacobian, f[..., None])[..., 0]
+
+        known = system, given, args
+        fixed, begin = lax.stop_gradient((known, join([given[name] for name in free])))
+
+        def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+            i, z, scale, _ = carry
+            d = change(z, scale, fixed)
+            scale = jnp.maximum(scale, _largest(z + d))
+            return i + 1, z + d, scale, _part(_largest(d), scale)
+
+        def more(carry: tuple[Array, ...]) -> Array:
+            return (carry[0] < _ITERATIONS) & (carry[-1] > _STILL * jnp.finfo(begin.dtype).eps)
+
+        one = jnp.ones((), begin.dtype)
+        _, z, scale, moved = lax.while_loop(more, body, (jnp.zeros((), int), begin, _largest(begin), one))
+        for _ in range(_LAST):
+            z = z + change(z, scale, known)
+        return filled(z, given), moved
+
+
+def _largest(z: Array) -> Array:
+    """The size of every unknown, of all cells together."""
+    return jnp.max(jnp.abs(z).reshape(-1, z.shape[-1]), axis=0)
+
+
+def _part(change: Array, scale: Array) -> Array:
+    """The largest change as a part of the scale of its unknown."""
+    return jnp.max(change / jnp.where(scale > 0, scale, 1.0))
+
+
+def _vector(fields: list[Array], local: bool) -> tuple[Callable[[list[Array]], Array], Callable[[Array], list[Array]]]:
+    """Maps from fields to the unknowns of linear systems and back: those of every cell, or all elements together."""
+    if local:
+        return lambda parts: jnp.stack(parts, axis=-1), lambda z: [z[..., i] for i in range(z.shape[-1])]
+    return lambda parts: ravel_pytree(parts)[0], ravel_pytree(fields)[1]
