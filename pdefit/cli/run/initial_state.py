@@ -57,7 +57,7 @@ _MOVED = 1e-3
 
 
 def initial_state(
-    initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None, args: PyTree
+    initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None, args: PyTree = None
 ) -> tuple[PyTree, Prepared | None, tuple[str, ...]]:
     """Initial state of an experiment, the cost of its preparation if it has one, and remarks for the user.
 

@@ -1,13 +1,19 @@
-"""The block-arrow preconditioner: the Gauss-Newton matrix of numbers and an initial state, point by point.
+"""The preconditioner of numbers and an initial state: an exact matrix of numbers, and a scale for every element of the state.
 
-    M = | C    B_1^T  B_2^T  ... |      C (k, k) of the k numbers
-        | B_1  F_1               |      F_x (f, f) of the f fields at point x
-        | B_2         F_2        |      B_x (f, k) between them
+    M^-1 = Z (Z^T A Z)^-1 Z^T  +  | 0                    |
+                                  |    L^-T E^-1 L^-1    |
 
-It is the sum over all observations of (dp, df)^T (dp, df) at every point. dp is the derivative of the residuals there
-in the numbers, and df that in a field of the initial state which changes everywhere alike. Diffusion makes it wrong as
-a matrix. As a preconditioner it has the influence of the numbers in full, and that of the initial state wherever it
-stays local.
+Both parts begin from the sum over all observations of (dp, df)^T (dp, df) at every point. dp is the derivative of the
+residuals there in the numbers, and df that in a field of the initial state which changes everywhere alike:
+
+    | C    B_1^T  B_2^T  ... |      C (k, k) of the k numbers
+    | B_1  F_1               |      F_x (f, f) of the f fields at point x, L_x L_x^T
+    | B_2         F_2        |      B_x (f, k) between them
+
+Where points do not feel each other this block-arrow matrix is A. Where they do it is a poor guess: an element that changes
+alone may change the data a thousand times less than one that changes with its neighbours, or a hundred times more at a
+front. So E scales every element by the norm of its row of L^-1 A L^-T, measured by products with random signs. Columns of Z
+are numbers together with the fields that follow them, -F^-1 B, and their matrix is that of A itself.
 """
 
 from typing import NamedTuple, TypeGuard
@@ -15,46 +21,60 @@ from typing import NamedTuple, TypeGuard
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float, Int, PyTree
 
 from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.inverse.controls.vector import FEW, Controls
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.normal_equations import Tangents
+from pdefit.inverse.objective.normal_equations import NormalEquations, Tangents
 from pdefit.systems.grid import AbstractGrid
 
 # the part of the diagonal that is added to it
 _LEAST = 1e-9
+# vectors of random signs of one sweep over all rows, and how far from the identity a matrix needs no scale
+_SIGNS, _SCALED = 6, 0.1
+# a damping of one lets an element that the data do not tell move by one over this of its field's size
+_REACH = 100.0
+# sweeps that find the norms of rows from nothing
+SWEEPS = 2
 
 
-class BlockArrow(NamedTuple):
-    """The inverse of a block-arrow matrix in parts.
+class TwoLevel(NamedTuple):
+    """The preconditioner in parts.
 
     **Arguments:**
 
-    - `points`: the inverse of the block of every point, (n, f, f).
-    - `borders`: the blocks B_x between fields and numbers, (n, f, k).
-    - `numbers`: the inverse of what is left of C when the points are eliminated, (k, k).
-    - `curvature`: the diagonals of the blocks F_x, without damping, (n, f).
+    - `root`: L of every point, (n, f, f), and `inverse_root` its inverse.
+    - `scale`: the diagonal of E, (n, f).
+    - `following`: what the fields do where a number changes, -F^-1 B, (n, f, k).
+    - `numbers`: the inverse of Z^T A Z, damping included, (k, k).
+    - `damping`: the part of L E L^T + R that is added to A.
+    - `restraint`: the diagonal R of elements that the data do not tell, (n, f).
     """
 
-    points: Float[Array, "n f f"]
-    borders: Float[Array, "n f k"]
+    root: Float[Array, "n f f"]
+    inverse_root: Float[Array, "n f f"]
+    scale: Float[Array, "n f"]
+    following: Float[Array, "n f k"]
     numbers: Float[Array, "k k"]
-    curvature: Float[Array, "n f"]
+    damping: Float[Array, ""]
+    restraint: Float[Array, "n f"]
 
-    def damping_product(self, v: Float[Array, " p"], damping: Float[Array, ""]) -> Float[Array, " p"]:
-        """The product of the diagonal damping matrix of the fields with v."""
-        k = self.numbers.shape[0]
-        return jnp.zeros_like(v).at[k:].set(damping * jnp.ravel(self.curvature.T) * v[k:])
+    def damping_product(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The product of the damping matrix of the fields with v."""
+        fields = self.fields(v)
+        turned = self.scale * jnp.einsum("xji,xj->xi", self.root, fields)
+        return self.elements(self.damping * (jnp.einsum("xij,xj->xi", self.root, turned) + self.restraint * fields))
 
     def solve(self, r: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The solution M^-1 r."""
-        k, (n, f) = self.numbers.shape[0], self.points.shape[:2]
-        alone = jnp.einsum("xij,jx->xi", self.points, r[k:].reshape(f, n))
-        moved = self.numbers @ (r[:k] - jnp.einsum("xik,xi->k", self.borders, alone))
-        fields = alone - jnp.einsum("xij,xjk,k->xi", self.points, self.borders, moved)
-        return jnp.concatenate([moved, jnp.ravel(fields.T)])
+        """The product M^-1 r."""
+        k, fields = self.numbers.shape[0], self.fields(r)
+        scale = (1 + self.damping) * self.scale + self.damping * self.restraint / jnp.sum(self.root**2, axis=-1)
+        turned = jnp.einsum("xij,xj->xi", self.inverse_root, fields) / scale
+        moved = self.numbers @ (r[:k] + jnp.einsum("xik,xi->k", self.following, fields))
+        alone = jnp.einsum("xji,xj->xi", self.inverse_root, turned)
+        return self.elements(alone + jnp.einsum("xik,k->xi", self.following, moved)).at[:k].set(moved)
 
     def little(
         self, direction: Float[Array, " p"], decrement: Float[Array, ""], variance: Float[Array, ""]
@@ -66,11 +86,20 @@ class BlockArrow(NamedTuple):
         - `direction`: the step, (p,).
         - `decrement`: that of numbers, in units of `variance`, the variance of residuals.
         """
-        k, size = self.numbers.shape[0], self.curvature.size
+        k, size = self.numbers.shape[0], self.scale.size
         if k == 0:
             return decrement
         moved = jnp.vdot(direction[:k], jnp.linalg.solve(self.numbers, direction[:k]))
         return decrement * jnp.where(moved <= decrement * variance, float(size), 1.0)
+
+    def fields(self, v: Float[Array, " p"]) -> Float[Array, "n f"]:
+        """The part of elements of theta that are fields, point by point."""
+        n, f = self.scale.shape
+        return v[v.size - n * f :].reshape(f, n).T
+
+    def elements(self, fields: Float[Array, "n f"]) -> Float[Array, " p"]:
+        """Fields as elements of theta, with zeros for the numbers."""
+        return jnp.concatenate([jnp.zeros(self.numbers.shape[0]), jnp.ravel(fields.T)])
 
 
 class _PointTally(NamedTuple):
@@ -138,29 +167,81 @@ def cell_equations(
     return gram, corner
 
 
-def block_arrow(
-    functional: Functional, theta: Float[Array, " p"], damping: Float[Array, ""] | None = None
-) -> BlockArrow:
-    """The block-arrow matrix at theta, by one tangent for each number and for each field.
+def two_level(
+    functional: Functional,
+    theta: Float[Array, " p"],
+    damping: Float[Array, ""],
+    scale: Float[Array, "n f"],
+    sweeps: Int[Array, ""],
+) -> TwoLevel:
+    """The preconditioner at theta, by two tangents for each number, one for each field, and a few products.
 
     **Arguments:**
 
     - `functional`: one for which `has_points`.
     - `theta`: the point, (p,).
-    - `damping`: the part of the diagonal of every F_x that is added to it; default none.
+    - `damping`: the part of the matrix of the fields that is added to it.
+    - `scale`: the diagonal of E at a point before, (n, f), or ones.
+    - `sweeps`: how often it is measured anew.
     """
     k = functional.controls.without_states.size
-    gram, extra = cell_equations(functional, theta)
-    blocks = jnp.moveaxis(gram[k:-1, k:-1], -1, 0)
+    gram, _ = cell_equations(functional, theta)
+    root = jnp.linalg.cholesky(_lifted(jnp.moveaxis(gram[k:-1, k:-1], -1, 0)))
     borders = jnp.moveaxis(gram[k:-1, :k], -1, 0)
-    curvature = jnp.diagonal(blocks, axis1=-2, axis2=-1)
-    if damping is not None:
-        blocks = blocks + damping * jnp.einsum("xi,ij->xij", curvature, jnp.eye(curvature.shape[-1]))
-    points = jnp.linalg.inv(_lifted(blocks))
-    corner = jnp.sum(gram[:k, :k], axis=-1) + extra[:k, :k]
-    left = corner - jnp.einsum("xik,xij,xjl->kl", borders, points, borders)
-    numbers = jnp.linalg.inv(_lifted(left + _LEAST * jnp.diag(jnp.diag(corner))))
-    return BlockArrow(points, borders, numbers, curvature)
+    inverse = solve_triangular(root, jnp.broadcast_to(jnp.eye(root.shape[-1]), root.shape), lower=True)
+    following = -jnp.einsum("xji,xjl,xlk->xik", inverse, inverse, borders)
+    parts = TwoLevel(root, inverse, scale, following, jnp.zeros((k, k)), damping, scale)
+    parts = parts._replace(restraint=(_REACH / parts.fields(functional.controls.sizes(theta))) ** 2)
+    parts = parts._replace(scale=_row_norms(functional, theta, parts, sweeps))
+    if k == 0:
+        return parts
+    columns = jax.vmap(parts.elements, in_axes=-1)(following).at[:, :k].set(jnp.eye(k))
+    matrix = _matrix_along(functional, theta, columns) + columns @ jax.vmap(parts.damping_product)(columns).T
+    return parts._replace(numbers=jnp.linalg.inv(_lifted(matrix)))
+
+
+def _row_norms(
+    functional: Functional, theta: Float[Array, " p"], parts: TwoLevel, sweeps: Int[Array, ""]
+) -> Float[Array, "n f"]:
+    """The diagonal of E: each sweep multiplies it by the norms of the rows of E^-1/2 L^-1 A L^-T E^-1/2.
+
+    Source: D. Ruiz, B. Ucar, Numer. Math. 127 (2014), arXiv:1008.1156 (the iteration); A. M. Bradley, arXiv:1110.1145 (norms by
+    products).
+    """
+    n, f = parts.scale.shape
+
+    def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        i, scale, total, _ = carry
+        signs = jax.random.rademacher(jax.random.fold_in(jax.random.key(0), i), (n, f), scale.dtype)
+        turned = jnp.einsum("xji,xj->xi", parts.inverse_root, signs / jnp.sqrt(scale))
+        product = parts.fields(functional.gauss_newton_product(theta, parts.elements(turned)))
+        row = jnp.einsum("xij,xj->xi", parts.inverse_root, product) / jnp.sqrt(scale)
+        total, last = total + row**2 / _SIGNS, (i + 1) % _SIGNS == 0
+        scale = jnp.where(last, jnp.maximum(scale * jnp.sqrt(total), _LEAST), scale)
+        # the identity needs no scale
+        known = (i == 0) & jnp.all(jnp.abs(row - signs) < _SCALED)
+        return i + 1, scale, jnp.where(last, 0.0, total), known
+
+    def more(carry: tuple[Array, ...]) -> Array:
+        return (carry[0] < _SIGNS * sweeps) & ~carry[-1]
+
+    begin = jnp.zeros((), int), parts.scale, jnp.zeros((n, f)), jnp.zeros((), bool)
+    return functional.repeat(more, body, begin)[1]
+
+
+def _matrix_along(
+    functional: Functional, theta: Float[Array, " p"], directions: Float[Array, "k p"]
+) -> Float[Array, "k k"]:
+    """J_r^T J_r along directions, each of which moves one number and the initial state."""
+    numbers, k = functional.controls.without_states, len(directions)
+    owners = tuple(Controls((c,)) for c in numbers.items for _ in range(c.size))
+    tangents = Tangents(functional, theta, directions, owners)
+    none = NormalEquations(jnp.zeros(1), jnp.zeros((1, k)), jnp.zeros((1, k, k)))
+    matrix = tangents.advance(tangents.start(none), functional.schedule).total.matrix[0]
+    for moved in jvp_many(functional.extra_residuals, (theta,), (directions,))[1]:
+        rows = moved.reshape(k, -1)
+        matrix = matrix + rows @ rows.T
+    return matrix
 
 
 def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:

@@ -13,7 +13,7 @@ from scipy import linalg
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import PRODUCT
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.optimizers.preconditioner import block_arrow, has_points
+from pdefit.inverse.optimizers.preconditioner import SWEEPS, has_points, two_level
 
 # a diagonal element is known when this many products together raised it by no more than a fraction of itself
 _PRODUCTS, _FRACTION = 3, 5e-3
@@ -21,8 +21,8 @@ _PRODUCTS, _FRACTION = 3, 5e-3
 _ROUND_OFF = 1e-18
 _MOST_PRODUCTS = 300
 
-_ARROW: Callable = eqx.filter_jit(block_arrow)
-_SOLVE: Callable = eqx.filter_jit(lambda block_arrow, r: block_arrow.solve(r))
+_TWO_LEVEL: Callable = eqx.filter_jit(two_level)
+_SOLVE: Callable = eqx.filter_jit(lambda parts, r: parts.solve(r))
 
 
 def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k p"]:
@@ -30,7 +30,8 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
 
     The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
     conjugate gradients with products solve, preconditioned as in `GaussNewtonCG`. The diagonal element rises with every
-    product, and the solution ends where it stands still to half a percent of itself.
+    product, and the solution ends where it stands still to half a percent of itself. Elements between
+    two numbers take the residuals of both solutions into account, and so are as good.
 
     **Arguments:**
 
@@ -41,14 +42,20 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
     scaled = _preconditioner(functional, theta)
     k = functional.controls.tabulated.size
     units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
-    return np.stack([_solved(lambda v: PRODUCT(functional, theta, v), scaled, b) for b in units])
+    found = [_solved(lambda v: PRODUCT(functional, theta, v), scaled, b) for b in units]
+    rows, left = map(np.stack, zip(*found, strict=True))
+    # x_i^T b_j + b_i^T x_j - x_i^T A x_j, whose error is of second order
+    rows[:, :k] = rows[:, :k].T + rows @ left.T
+    return rows
 
 
 def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
-    """An approximate (J_r^T J_r)^-1: block-arrow beside an initial state, else one curvature for each control."""
+    """An approximate (J_r^T J_r)^-1: two-level beside an initial state, else one curvature for each control."""
     if has_points(functional):
-        arrow = _ARROW(functional, theta)
-        return lambda r: _SOLVE(arrow, r)
+        fields = functional.controls.states.items
+        scale = jnp.ones((fields[0].size, len(fields)))
+        parts = _TWO_LEVEL(functional, theta, jnp.zeros(()), scale, jnp.asarray(SWEEPS))
+        return lambda r: _SOLVE(parts, r)
     signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
     curvature = jnp.ones(theta.size)
     for mask in functional.controls.elements.values():
@@ -58,8 +65,8 @@ def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) ->
     return lambda r: r / curvature
 
 
-def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
-    """The solution x of A x = b by conjugate gradients, to a tolerance in b^T x."""
+def _solved(product: Callable, scaled: Callable, b: Array) -> tuple[np.ndarray, np.ndarray]:
+    """The solution x of A x = b by conjugate gradients, to a tolerance in b^T x, and what is left, b - A x."""
     x, r, gains = jnp.zeros_like(b), b, []
     v = z = scaled(r)
     inner = begin = float(jnp.vdot(r, z))
@@ -76,7 +83,7 @@ def _solved(product: Callable, scaled: Callable, b: Array) -> np.ndarray:
         if settled or not inner > _ROUND_OFF * begin:
             break
         v = z + inner / before * v
-    return np.asarray(x)
+    return np.array(x), np.asarray(r)
 
 
 class Leading(NamedTuple):
