@@ -18,6 +18,7 @@ from pdefit.systems.capabilities import AbstractSwitched as AbstractSwitched
 from pdefit.systems.capabilities import AbstractVerifiable as AbstractVerifiable
 from pdefit.systems.capabilities import Example as Example
 from pdefit.systems.capabilities import FieldCoords as FieldCoords
+from pdefit.systems.filmed import AbstractFilmed as AbstractFilmed
 from pdefit.systems.linear_operators import AbstractDiagonal as AbstractDiagonal
 from pdefit.systems.linear_operators import AbstractSmoothed as AbstractSmoothed
 from pdefit.systems.linear_operators import AbstractSplit as AbstractSplit

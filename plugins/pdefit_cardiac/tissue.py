@@ -10,9 +10,12 @@ from jaxtyping import Array
 
 import pdefit
 from pdefit_cardiac.patches import Ellipses, Patches
+from pdefit_cardiac.waves import activation_times, singularities
 
 # a cell that is half a block, to round-off, counts as tissue
 _HALF = 0.5 - 1e-9
+# the voltage that activates a cell, between rest at 0 and a peak above 1; and the delay of the phase in ms
+_LEVEL, _DELAY = 0.5, 10.0
 
 
 def _as_mask(tissue: Any) -> Any:
@@ -31,10 +34,11 @@ def tissue_mask() -> Any:
     return pdefit.constant(default=None, converter=_as_mask)
 
 
-class AbstractTissue(eqx.Module):
+class AbstractTissue(pdefit.capabilities.AbstractFilmed):
     """A model of heart tissue.
 
-    It has a state with a voltage u, a resting state, blocks, and parameters that may vary in space.
+    It has a state with a voltage u, a resting state, blocks, and parameters that may vary in space. Its films show when
+    the voltage first rises through 0.5, and in a plane the phase singularities.
 
     **Arguments:**
 
@@ -58,6 +62,21 @@ class AbstractTissue(eqx.Module):
                     f"{name} has shape {x.shape}, but the grid has {self.grid.shape}; give a value for each cell, or "
                     f"pdefit_cardiac.Patches, which fit every grid"
                 )
+
+    def maps(self, ts, fields):
+        if "u" not in fields:
+            return {}
+        times = activation_times(ts, fields["u"], _LEVEL)
+        return {"activation": (times, self.grid.coords("ms", "activation time"))}
+
+    def points(self, ts, fields):
+        if "u" not in fields or self.grid.ndim != 2:
+            return {}
+        frame, squares, charge = singularities(ts, fields["u"], _LEVEL, _DELAY)
+        axes = zip("xy", squares.T, self.grid.spacing, strict=True)
+        # a singularity lies where four cells meet
+        places = {name: self.grid.axis(i)[at] + h / 2 for i, (name, at, h) in enumerate(axes)}
+        return {"frame": frame, **places, "charge": charge}
 
 
 def _given(system: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Fields that a run leaves in fields.h5 (observed, predicted, true), and scores of the forecast."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -15,15 +16,21 @@ from pdefit.cli.config.settings import Store
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.positions import measured_coords
 from pdefit.data.observations import Observations
+from pdefit.data.readers.fields import Film, open_film
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.solve import frames
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
+from pdefit.output.store.tables import write_rows
 from pdefit.systems.capabilities import AbstractBaseline, AbstractDerived, AbstractDiagnosed, FieldCoords
 from pdefit.systems.fields import derived_coords, field_coords
+from pdefit.systems.filmed import AbstractFilmed
 from pdefit.systems.system import AbstractSystem
+
+# the kinds of fields from which a system reads maps and points
+_KINDS = ("true", "observed", "predicted")
 
 
 def predicted(exp: Experiment, functional: Functional, problem: Problem) -> Iterator[PyTree]:
@@ -145,7 +152,41 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
                 if "observed" in film_kinds.get(name, ()):
                     row[f"{name}_observed"] = values
             film.append(row)
+    write_maps(problem.system, path, store.dtype, title)
     return (_skill(exp, found, ahead, last, coords) if ahead else None), last
+
+
+def write_maps(system: AbstractSystem, path: Path, dtype: str, title: str) -> None:
+    """Write maps.h5, a film of one frame, and points.csv beside a film, for a system that reads them from it.
+
+    **Arguments:**
+
+    - `system`: the equations.
+    - `path`: of fields.h5.
+    - `dtype`, `title`: of maps.h5.
+    """
+    if not isinstance(system, AbstractFilmed):
+        return
+    maps, coords, kinds, rows = dict[str, np.ndarray](), dict[str, FieldCoords](), dict[str, tuple[str, ...]](), []
+    with open_film(path) as film:
+        ts, unit = film.ts, film.time_unit
+        for kind in _KINDS:
+            for name, (values, where) in system.maps(ts, _frames_of(film, kind)).items():
+                maps[f"{name}_{kind}"], coords[name], kinds[name] = values, where, (*kinds.get(name, ()), kind)
+            columns = system.points(ts, _frames_of(film, kind))
+            for frame, *place in zip(*columns.values(), strict=True):
+                rows.append({"kind": kind, "time": ts[frame], **dict(zip(columns, (frame, *place), strict=True))})
+    if not maps:
+        return
+    write_rows(path.with_name("points.csv"), rows)
+    with FieldsFile(path.with_name("maps.h5"), ts[:1], unit, coords, kinds, dtype, np.zeros(1), title) as one:
+        one.append(maps)
+
+
+def _frames_of(film: Film, kind: str) -> dict[str, Iterator[np.ndarray]]:
+    """All frames of the fields that a film has in a kind."""
+    every = range(film.ts.size)
+    return {name: film.frames(name, kind, every) for name, field in film.fields.items() if kind in field.kinds}
 
 
 @eqx.filter_jit

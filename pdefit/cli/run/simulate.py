@@ -14,7 +14,7 @@ from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit._util.trees import cast, named_fields
 from pdefit.cli.config.settings import Job
 from pdefit.cli.config.sources import Reference
-from pdefit.cli.run.fields import diagnostic_coords, whole_frame
+from pdefit.cli.run.fields import diagnostic_coords, whole_frame, write_maps
 from pdefit.cli.run.initial_state import initial_state
 from pdefit.cli.run.open_settings import choose_method
 from pdefit.cli.run.pictures import description, pictures, report, tell
@@ -76,6 +76,7 @@ def run_simulate(job: Job) -> None:
             if i % store.every == 0:
                 values = whole_frame(system, ts[i], state).items()
                 film.append({f"{n}_predicted": np.asarray(x) for n, x in values if n in kinds})
+    write_maps(system, directory / "fields.h5", store.dtype, job.name)
     summary = Summary(
         experiment=job.name,
         status="done",

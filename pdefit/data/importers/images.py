@@ -26,6 +26,8 @@ from pdefit.data.units import conversion
 _MOST_PIXELS = 2**28
 # more are those of a damaged header, and their times alone fill the memory
 _MOST_FRAMES = 2**28
+# characters of a library's error, which may list a whole directory of a file
+_LONGEST = 120
 _NAMES = {"C": "channel", "Z": "z"}
 # formats of grey pixels in videos; all others are decoded to colours
 _GREY = {"gray", "gray16le", "gray16be"}
@@ -89,7 +91,7 @@ def reading(file: Path) -> Iterator[None]:
     # damaged bytes may raise any exception
     except Exception as error:
         raise PdefitError(
-            f"'{file.name}' cannot be read as images ({first_line(error)}); copy it again, or store it as TIFF"
+            f"'{file.name}' cannot be read as images ({first_line(error)[:_LONGEST]}); copy it again, or store it as TIFF"
         ) from error
 
 
@@ -181,7 +183,7 @@ def _tiff(file: Path, options: Mapping[str, str]) -> Images:
         pixel, frame = _stated(opened, metadata[which].attrib if opened.is_ome else {})
 
     def read(wanted: Iterable[int]) -> Iterator[np.ndarray]:
-        with reading(file), tifffile.TiffFile(file) as opened:
+        with reading(file), _warnings() as warned, tifffile.TiffFile(file) as opened:
             stored, size = opened.series[which], math.prod(shape) * dtype.itemsize
             for plane in (int(planes[k]) for k in wanted):
                 if start is not None:
@@ -192,6 +194,9 @@ def _tiff(file: Path, options: Mapping[str, str]) -> Images:
                     if closed := page.parent.filehandle.closed:
                         page.parent.filehandle.open()
                     values = page.asarray().reshape(within, *shape)[plane % within]
+                    # tifffile fills them with zeros
+                    if any("segments" in text for text in warned):
+                        raise PdefitError("parts of its images are missing; copy it again")
                     if closed:
                         page.parent.filehandle.close()
                 yield np.moveaxis(values, 0, 2) if image[0][0] == "S" else np.array(values)
@@ -202,7 +207,7 @@ def _tiff(file: Path, options: Mapping[str, str]) -> Images:
 
 @contextlib.contextmanager
 def _warnings() -> Iterator[list[str]]:
-    """Texts that tifffile writes into its log, since it leaves out pages that it cannot find."""
+    """Texts that tifffile writes into its log, since it leaves out pages and parts that it cannot find."""
     warned: list[str] = []
     handler, log = logging.Handler(), logging.getLogger("tifffile")
     handler.emit = lambda record: warned.append(record.getMessage())

@@ -66,6 +66,7 @@ class Film:
     times of the complete frames, in `time_unit`. `fields` are the parts of the state by name, with those `derived` from
     it and those that an instrument `measured`, and `diagnostics` scalars of whole states. `total` is the number of frames
     once the film is finished. `forecast` is the number of the first frame beyond the fit, T where there is none.
+    `points` are columns of points.csv by the names of kinds in pictures, once these have read them.
 
     **Arguments:**
 
@@ -74,6 +75,7 @@ class Film:
 
     def __init__(self, file: DataFile):
         self.path, self._file = file.path, file
+        self.points: dict[str, dict[str, np.ndarray]] = {}
         try:
             if not {"n_done", "time", "phase"} <= {*file, *file.links}:
                 raise KeyError

@@ -9,14 +9,14 @@ from matplotlib.ticker import MaxNLocator
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.data.readers.fields import open_film
 from pdefit.output.pictures._maps import aspect, colorbar, draw_image
-from pdefit.output.pictures._quantities import quantities, with_unit
+from pdefit.output.pictures._quantities import Quantity, quantities, with_unit
 from pdefit.output.pictures.style import BAD, COLORS, GOOD, PALE, PREDICTED, TRUE, Scale, figure, scale_of
 from pdefit.output.store.history import COLUMNS, read_history
 from pdefit.output.store.tables import ParameterRow
 
 _SHOWN = 40
 # most unknown fields that are drawn
-_MOST = 3
+_MOST = 4
 # most values of initial states that are listed
 _MOST_STATES = 12
 _DOUBTED: dict[str, Any] = {
@@ -126,9 +126,9 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
 
 
 def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
-    """Draw estimate, standard deviation and its ratio to the prior of up to three fields, and the eigenvalues.
+    """Draw estimate, standard deviation and its ratio to the prior of up to four fields, and the eigenvalues.
 
-    Where the truth is known, the third panel is the error in standard deviations.
+    Where the truth is known, it comes first, and the last panel is the error in standard deviations.
 
     **Arguments:**
 
@@ -140,24 +140,17 @@ def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
         parts = [{kind: next(q.frames(film, kind, [0])) for kind in q.field.kinds} for q in shown]
     # inches
     heights = [min(max(2.0 / aspect(q), 1.2), 3.2) if len(q.axes) == 2 else 1.7 for q in shown]
-    with figure(path, 7.6, sum(heights) + 0.5 * len(shown) + 2.0) as fig:
-        spec = fig.add_gridspec(len(shown) + 1, 3, height_ratios=[*heights, 1.6])
+    rows = [_panels(quantity, part) for quantity, part in zip(shown, parts, strict=True)]
+    across = max(map(len, rows), default=1)
+    with figure(path, 2.5 * across, sum(heights) + 0.5 * len(shown) + 2.0) as fig:
+        spec = fig.add_gridspec(len(shown) + 1, across, height_ratios=[*heights, 1.6])
         for row, (quantity, part) in enumerate(zip(shown, parts, strict=True)):
-            known = "true" in part
-            ratio = (part["predicted"] - part["true"]) / part["std"] if known else part["std"] / part["prior"]
-            largest = float(np.nanmax(np.abs(ratio)))
-            panels: list[tuple[str, np.ndarray, Scale, str]] = [
-                ("estimate", part["predicted"], scale_of(part["predicted"]), quantity.label),
-                ("standard deviation", part["std"], scale_of(part["std"]), with_unit("std", quantity.field.unit)),
-                ("error / std", ratio, Scale(-largest, largest, is_error=True), "")
-                if known
-                else ("std / std of the prior", ratio, Scale(0.0, largest), ""),
-            ]
-            for k, (title, values, scale, label) in enumerate(panels):
+            for k, (title, values, scale, label) in enumerate(rows[row]):
                 axes = fig.add_subplot(spec[row, k])
                 if len(quantity.axes) == 2:
                     axes.locator_params(nbins=3)
                     draw_image(axes, quantity, values, scale)
+                    axes.set(xlabel=quantity.axes[1].label, ylabel="" if k else quantity.axes[0].label)
                     colorbar(fig, scale, label, ax=axes, orientation="horizontal", pad=0.02)
                 else:
                     x = quantity.axes[0].values
@@ -174,6 +167,20 @@ def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
         axes.axhline(1.0, color=TRUE, lw=0.8, ls=":")
         told = f"what the data add to the prior: {summary.get('degrees_of_freedom') or np.nan:.4g} degrees of freedom"
         axes.set(xlabel="number", ylabel="eigenvalue", title=told)
+
+
+def _panels(quantity: Quantity, part: dict[str, np.ndarray]) -> list[tuple[str, np.ndarray, Scale, str]]:
+    """Titles, values, scales and labels of the panels of an unknown field. On a line the truth is drawn upon the estimate."""
+    known = "true" in part
+    ratio = (part["predicted"] - part["true"]) / part["std"] if known else part["std"] / part["prior"]
+    largest, names = float(np.nanmax(np.abs(ratio))), {"true": "truth", "predicted": "estimate"}
+    values = {kind: part[kind] for kind in names if kind in part and (kind == "predicted" or len(quantity.axes) == 2)}
+    shared = scale_of(np.stack([*values.values()]))
+    panels = [(names[kind], x, shared, quantity.label) for kind, x in values.items()]
+    panels.append(("standard deviation", part["std"], scale_of(part["std"]), with_unit("std", quantity.field.unit)))
+    if known:
+        return [*panels, ("error / std", ratio, Scale(-largest, largest, is_error=True), "")]
+    return [*panels, ("std / std of the prior", ratio, Scale(0.0, largest), "")]
 
 
 def _listed(names: list[str]) -> list[str]:

@@ -11,10 +11,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures._quantities import Quantity
+from pdefit.output.pictures._points import draw_points, name_points
+from pdefit.output.pictures._quantities import Quantity, quantities, with_unit
 from pdefit.output.pictures._vectors import Arrows, arrows_on
 from pdefit.output.pictures.style import (
     BEYOND,
+    NAMES,
     Scale,
     figure,
     is_signed,
@@ -29,6 +31,8 @@ _STRIP = 4.0
 _WIDE = 1.5
 # numbers outside this range are shown as multiples of a power of ten, which stands in the label
 _PLAIN = (1e-2, 1e4)
+# inches across a map of a whole film, and the number of its lines
+_WHOLE_SIDE, _LINES = 1.6, 12
 # inches across a map of the mean misfit, and the most frames of which it is the mean
 _MISFIT_SIDE, _MISFIT_FRAMES = 2.6, 400
 
@@ -64,6 +68,7 @@ class Map:
             if self.arrows and name in self.arrows.kinds:
                 vector = next(self.arrows.frames(self.arrows.kinds[name], [number]))
                 drawn.append(self.arrows.draw(axes, vector, is_dark=self.shared.is_error))
+            drawn += draw_points(axes, self.film, self.quantity, name, number)
         return drawn
 
 
@@ -129,8 +134,44 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
             colorbar(fig, scene.scale(name), quantity.label_of(name, " " if is_strip else "\n"), **place)
         if scene.arrows:
             scene.arrows.name(grid[0, 0], 0.95, 1 - 0.13 / height, coordinates="figure", labelpos="W")
+        name_points(fig, film, 0.99, 1 - 0.13 / height, ha="right")
         if quantity.note:
             fig.text(0.99, 0.995, quantity.note, ha="right", va="top", fontsize=8)
+
+
+def draw_whole(path: Path, maps: Film) -> None:
+    """Maps of whole films, a row each, with lines at equal values: of the truth, what was observed and the prediction.
+
+    **Arguments:** `path`, `maps`: of the figure, and the content of maps.h5.
+    """
+    shown = [q for q in quantities(maps) if len(q.axes) == 2]
+    if not shown:
+        return
+    names = [name for kind, name in NAMES.items() if kind in shown[0].field.kinds]
+    names += ["error"] * (len(names) > 1)
+    # inches: of a panel, which a colour bar makes wider
+    across, down = _WHOLE_SIDE + 0.35, [_WHOLE_SIDE / aspect(q) + 0.4 for q in shown]
+    size = max(across * len(names) + 1.2, 3.0), 0.3 + sum(down)
+    with panel_grid(path, size, (len(shown), len(names)), "compressed", height_ratios=down) as (fig, grid):
+        for quantity, row in zip(shown, grid, strict=True):
+            scene = dataclasses.replace(map_of(maps, quantity, [0], _WHOLE_SIDE), names=names)
+            scene.draw(row, 0)
+            (values,), ticks = quantity.compared(maps, [0], names), MaxNLocator(_LINES)
+            low, high = scene.shared.low, scene.shared.high
+            lines = [x for x in ticks.tick_values(low, high) if low < x < high]
+            for axes, name in zip(row, names, strict=True):
+                axes.set(xlabel=quantity.axes[1].label, ylabel=quantity.axes[0].label)
+                axes.locator_params(nbins=3)
+                axes.label_outer()
+                axes.set_title(name, fontsize=9)
+                if name != "error" and not quantity.view and np.isfinite(values[name]).sum() > 1:
+                    places = (axis.values for axis in quantity.axes[::-1])
+                    axes.contour(*places, values[name], lines, colors="white", linewidths=0.6)
+                if name in ("prediction", "error"):
+                    label = with_unit(name.replace("prediction", quantity.field.long_name), quantity.field.unit)
+                    bar = colorbar(fig, scene.scale(name), label, ax=axes, aspect=18, pad=0.02)
+                    if name != "error":
+                        bar.add_lines(lines, ["white"] * len(lines), [0.6] * len(lines))
 
 
 def _name_strip(axes: Any, quantity: Quantity, name: str, is_last: bool) -> None:

@@ -22,6 +22,7 @@ from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._lines import Curves
 from pdefit.output.pictures._maps import Map, aspect, colorbar, map_of
 from pdefit.output.pictures._orbits import Orbits
+from pdefit.output.pictures._points import name_points
 from pdefit.output.pictures._quantities import bodies, quantities
 from pdefit.output.pictures._vectors import planes, without_components
 from pdefit.output.pictures.style import BEYOND, styled
@@ -156,6 +157,7 @@ class _Maps:
             grid = fig.subplots(len(self._names), 1, squeeze=False).T
         else:
             grid = fig.subplots(len(self._rows), len(self._names), squeeze=False, height_ratios=self._heights)
+        name_points(fig, self._maps[0].film, 0.5, 1 - 0.13 / self.size[1], ha="center")
         for r, (members, row) in enumerate(zip(self._rows, grid, strict=True)):
             parts = [row[k : k + 1] for k in range(len(members))] if len(members[0].names) < len(row) else [row]
             for axes in row[sum(map(len, parts)) :]:

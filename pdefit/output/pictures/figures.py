@@ -9,7 +9,7 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers.fields import Film, open_film
 from pdefit.output.pictures._estimates import draw_convergence, draw_parameters, draw_posterior
 from pdefit.output.pictures._lines import draw_spacetime
-from pdefit.output.pictures._maps import draw_map, draw_misfit
+from pdefit.output.pictures._maps import draw_map, draw_misfit, draw_whole
 from pdefit.output.pictures._members import draw_histograms, draw_members, draw_recordings, draw_starts
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
@@ -25,9 +25,9 @@ from pdefit.output.pictures._traces import (
 )
 from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.drawn import Drawn
-from pdefit.output.pictures.style import FORMATS, readable_times
+from pdefit.output.pictures.style import FORMATS, NAMES, readable_times
 from pdefit.output.store.runs import RunFiles, recordings_in
-from pdefit.output.store.tables import ParameterRow, read_parameters
+from pdefit.output.store.tables import ParameterRow, read_parameters, read_points
 
 # most figures of fields on a plane
 _MOST_MAPS = 6
@@ -78,23 +78,30 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
             attempt(Path(file).stem, draw, run / file, *arguments)
     if files.has("members.h5"):
         attempt("records", draw_members, run / "members.h5")
+    if files.has("maps.h5"):
+        attempt("maps", _draw_maps, run / "maps.h5")
     films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
     if films:
         drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, _turns(summary.recordings)))
         chi2 = {n: (one.get("fit") or {}).get("chi2_per_value", float("nan")) for n, one in summary.recordings.items()}
         attempt("records", draw_recordings, films, chi2)
-        # what these do not show is no reason for a note
-        drawn.files = [file for file in drawn.files if file.is_file()]
     if files.has("fields.h5"):
         try:
-            with _opened(run) as film:
+            with _opened(run, drawn) as film:
                 if film.ts.size:
                     _draw_film(film, attempt)
                 else:
                     drawn.notes.append("no fields: fields.h5 holds no complete frame yet")
         except PdefitError as error:
             drawn.notes.append(f"no fields: {error}")
+    # what some of these do not show is no reason for a note
+    drawn.files = [file for file in drawn.files if file.is_file()]
     return drawn
+
+
+def _draw_maps(path: Path, file: Path) -> None:
+    with open_film(file) as maps:
+        draw_whole(path, maps)
 
 
 def _turns(recordings: dict[str, Any]) -> dict[str, list[float]]:
@@ -108,21 +115,26 @@ def draw_run_movie(run: Path) -> Drawn:
     """Draw movie.mp4 of a run, if something in it moves in space."""
     drawn = Drawn()
     if RunFiles(run).has("fields.h5"):
-        drawn.attempt(run / "movie.mp4", lambda path: _movie(run, path))
+        drawn.attempt(run / "movie.mp4", lambda path: _movie(run, path, drawn))
     # a system without space has no movie, which is no reason for a note
     drawn.files = [file for file in drawn.files if file.exists()]
     return drawn
 
 
-def _movie(run: Path, path: Path) -> Path:
-    with _opened(run) as film:
+def _movie(run: Path, path: Path, drawn: Drawn) -> Path:
+    with _opened(run, drawn) as film:
         return draw_movie(path, film) if has_movie(film) else path
 
 
 @contextmanager
-def _opened(run: Path) -> Iterator[Film]:
-    """The film of a run, with times that have few digits."""
+def _opened(run: Path, drawn: Drawn) -> Iterator[Film]:
+    """The film of a run with its points, and with times that have few digits. What is damaged becomes a note."""
     with open_film(run / "fields.h5") as film:
+        if RunFiles(run).has("points.csv"):
+            read = Drawn()
+            read.attempt(run / "points.csv", lambda path: film.points.update(read_points(path)))
+            film.points = {NAMES[kind]: columns for kind, columns in film.points.items()}
+            drawn.notes += read.notes
         film.ts, film.time_unit = readable_times(film.ts, film.time_unit)
         yield film
 

@@ -73,6 +73,20 @@ def read_series(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     return values[:, 0], {name: values[:, i] for i, name in enumerate(header) if i}
 
 
+def read_points(path: Path) -> dict[str, dict[str, np.ndarray]]:
+    """Columns of numbers of points.csv by kind. Raises `PdefitError` where it is damaged."""
+    found: dict[str, dict[str, list[float]]] = {}
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                columns = found.setdefault(row.pop("kind"), {name: [] for name in row if name != "time"})
+                for name, values in columns.items():
+                    values.append(float(row[name]))
+        return {kind: {name: np.asarray(x) for name, x in columns.items()} for kind, columns in found.items()}
+    except (OSError, ValueError, KeyError, TypeError, csv.Error):
+        raise PdefitError(f"'{path}' is damaged, or no table of points; put it back from a copy") from None
+
+
 def _cell(x: Any) -> Any:
     if isinstance(x, float | np.floating):
         return repr(float(x))

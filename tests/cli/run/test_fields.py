@@ -1,4 +1,4 @@
-"""fields.h5 of systems with diagnostics."""
+"""What a run leaves of its fields: fields.h5 with diagnostics and derived fields, maps.h5 and points.csv."""
 
 import dataclasses
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import h5py
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
 import xarray
 from pdefit_reaction.fisher_kpp import FisherKPP
@@ -109,6 +110,47 @@ def test_a_fit_writes_derived_fields_of_predicted_and_true_states(settings, tmp_
     write_film(exp, found, only_state, tmp_path / "state.h5", "front")
     with xarray.open_dataset(tmp_path / "state.h5", engine="h5netcdf") as film:
         assert "growth_predicted" not in film
+
+
+class Filmed(FisherKPP, pdefit.capabilities.AbstractFilmed):
+    def maps(self, ts, fields):
+        mean = np.mean([(t + 1) * u for t, u in zip(ts, fields["u"], strict=True)], 0)
+        return {"mean": (mean, dataclasses.replace(self.coords()["u"], long_name="mean density"))}
+
+    def points(self, ts, fields):
+        at = np.array([np.argmax(u) for u in fields["u"]])
+        return {"frame": np.arange(ts.size), "x": self.grid.axis(0)[at], "sign": np.ones(ts.size)}
+
+
+class FilmedSettings(Settings):
+    """Settings of a system that reads its film."""
+
+    def build(self):
+        plain = SystemSettings.build(self)
+        return Filmed(**{f.name: getattr(plain, f.name) for f in dataclasses.fields(plain)})
+
+    def changed(self, changes):
+        return FilmedSettings(SystemSettings.changed(self, changes).node)
+
+
+def test_a_system_reads_maps_and_points_from_each_kind_of_its_film(settings, tmp_path):
+    settings = dataclasses.replace(settings, system=FilmedSettings(settings.system.node))
+    exp = build_experiment(settings)
+    found = pdefit.fit(exp.functional, max_iterations=1)
+    write_film(exp, found, settings.store, tmp_path / "fields.h5", "front")
+    points = pandas.read_csv(tmp_path / "points.csv")
+    assert [*points] == ["kind", "time", "frame", "x", "sign"]
+    with (
+        xarray.open_dataset(tmp_path / "fields.h5", engine="h5netcdf") as film,
+        xarray.open_dataset(tmp_path / "maps.h5", engine="h5netcdf") as maps,
+    ):
+        assert maps["mean_true"].attrs["long_name"] == "mean density, true"
+        for kind in ("true", "observed", "predicted"):
+            u = film[f"u_{kind}"]
+            np.testing.assert_allclose(maps[f"mean_{kind}"][0], ((film["time"] + 1) * u).mean("time"), rtol=1e-6)
+            here = points[points.kind == kind]
+            np.testing.assert_allclose(here.time, film["time"])
+            np.testing.assert_allclose(here.x, film["x"][u.argmax("x")])
 
 
 CLAMP = Path(__file__).parents[3] / "examples" / "voltage_clamp.yaml"

@@ -10,6 +10,7 @@ import tifffile
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.importers.film import film
+from pdefit.data.importers.images import reading
 from pdefit.data.importers.recording import write_recording
 from pdefit.data.importers.tracks import tracks
 
@@ -303,3 +304,17 @@ def test_what_is_no_dark_is_refused(tmp_path):
     ]:
         with pytest.raises(PdefitError, match=words):
             _imported(tmp_path, "a.npy", scale="unknown", **options)
+
+
+def test_long_errors_of_libraries_are_shortened(tmp_path):
+    with pytest.raises(PdefitError) as told, reading(tmp_path / "a.tif"):
+        raise ValueError("7, " * 500)
+    assert "copy it again" in str(told.value) and len(str(told.value)) < 300
+
+
+def test_images_whose_parts_are_missing_are_refused(tmp_path):
+    tifffile.imwrite(tmp_path / "a.tif", FILM[0], tile=(16, 16), compression="zlib")
+    with tifffile.TiffFile(tmp_path / "a.tif", mode="r+") as file:
+        file.pages.first.tags["ImageWidth"].overwrite(40)
+    with pytest.raises(PdefitError, match="'a.tif': parts of its images are missing"):
+        _imported(tmp_path, "a.tif")

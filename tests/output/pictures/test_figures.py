@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from films import NUMBER, write_film
+from films import LINE, NUMBER, PLANE, write_film
 from matplotlib import image
 
 from pdefit._util.atomic import write_json
@@ -151,3 +151,25 @@ def test_ticks_of_a_sweep_are_its_values(tmp_path, saved_figures):
     assert loss.get_yscale() == "linear" and error.get_yscale() == "log" and loss.get_xscale() == "log"
     assert [t.get_text() for t in error.get_xticklabels()] == ["0.05", "0.5", "5"]
     assert error.get_xticks(minor=True).size == 0 and saved_figures[1].axes[0].get_yscale() == "linear"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_unknown_field_stands_beside_its_truth(tmp_path, saved_figures, known):
+    kinds = ("predicted", "std", "prior") + ("true",) * known
+    level = {"predicted": 1.1, "true": 1.0, "std": 0.2, "prior": 0.4}
+
+    def values(name, kind, i):
+        shape = (24, 17) if name == "D" else (33,)
+        return level[kind] + np.linspace(0.0, 0.1, int(np.prod(shape))).reshape(shape)
+
+    write_film(tmp_path / "posterior.h5", {"D": PLANE, "r": LINE}, frames=1, kinds=kinds, values=values)
+    draw_all(tmp_path)
+    titles = [axes.get_title(loc="left") for axes in saved_figures[0].axes]
+    last = "error / std" if known else "std / std of the prior"
+    # on a line the truth is a curve upon the estimate
+    for panels in (
+        ["truth"] * known + ["estimate", "standard deviation", last],
+        ["estimate", "standard deviation", last],
+    ):
+        assert [title for title in titles if title][: len(panels)] == panels
+        titles = [title for title in titles if title][len(panels) :]

@@ -1,0 +1,36 @@
+"""Points of frames with a sign, such as phase singularities, upon the maps of fields."""
+
+from typing import Any
+
+from pdefit.data.readers.fields import Film
+from pdefit.output.pictures._quantities import Quantity
+
+# faces of circles for positive and negative numbers; the edge has the other colour
+_FACES = {True: "white", False: "black"}
+
+
+def draw_points(axes: Any, film: Film, quantity: Quantity, panel: str, number: int) -> list[Any]:
+    """Draw the points of a frame that lie in the plane of a quantity; returns what was drawn."""
+    columns, drawn = film.points.get(panel, {}), list[Any]()
+    vertical, horizontal = (axis.name for axis in quantity.axes)
+    if quantity.view or {vertical, horizontal} != {*columns} - {"frame", _sign(film)}:
+        return drawn
+    for is_positive, face in _FACES.items():
+        here = (columns["frame"] == number) & ((columns[_sign(film)] > 0) == is_positive)
+        look: Any = {"ls": "", "marker": "o", "ms": 5, "mew": 0.8, "mfc": face, "mec": _FACES[not is_positive]}
+        drawn += axes.plot(
+            columns[horizontal][here], columns[vertical][here], **look, zorder=4, scalex=False, scaley=False
+        )
+    return drawn
+
+
+def name_points(fig: Any, film: Film, x: float, y: float, **place: Any) -> None:
+    """Say which sign each circle stands for, at a place in units of the figure."""
+    if film.points:
+        text = f"{_sign(film)}:  \N{WHITE CIRCLE} +   \N{BLACK CIRCLE} \N{MINUS SIGN}"
+        fig.text(x, y, text, va="center", fontsize=8, **place)
+
+
+def _sign(film: Film) -> str:
+    """The name of the last column, whose sign is shown."""
+    return next(([*columns][-1] for columns in film.points.values()), "")
