@@ -35,6 +35,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "cardiac/bocf_noisy": ("fit", (), "parameters"),
     "cardiac/bocf_parameters_512": ("fit", (*_LONG, "twin=self", "solver=euler"), "fields"),
     "reaction/gray_scott_spots": ("fit", (), "fields"),
+    "reaction/spiral_film": ("fit", (), "fields"),
     "particles/lennard_jones_10": ("fit", (), "parameters"),
     "classics/korteweg_de_vries": ("fit", (), "fields"),
     "classics/kuramoto_sivashinsky": ("fit", (), "fields"),
@@ -51,6 +52,7 @@ SLOW = (
     "cardiac/bocf_noisy",
     "cardiac/bocf_parameters_512",
     "flow/temperature_from_velocity/noisy",
+    "reaction/spiral_film",
 )
 
 

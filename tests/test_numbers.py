@@ -23,6 +23,7 @@ UNMEASURED = (
     "cardiac/voltage_only",
     "cardiac/voltage_only_50ms",
     "reaction/gray_scott_hidden",
+    "reaction/spiral_film",
     "reaction/scratch_assay",
     "reaction/scratch_growth",
     "reaction/scratch_lag",

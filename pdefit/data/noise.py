@@ -79,7 +79,7 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
             break
         # a difference shares its noise with its neighbours: about every second one is independent
         error = 1.17 / np.sqrt(differences.size / 2)
-        found.append((float(np.median(differences)) / _MEDIAN, float(error), order, differences.size))
+        found.append((_median(differences) / _MEDIAN, float(error), order, differences.size))
     if not found:
         raise PdefitError(
             f"sigma: auto finds fewer than {_FEWEST} second differences in time of '{name}' ({observations.ts.size} frames); "
@@ -98,6 +98,15 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
             f"(constant or coarsely rounded values); give sigma as a number"
         )
     return NoiseEstimate(sigma, error, order, count, settled=order < found[-1][2])
+
+
+def _median(x: np.ndarray) -> float:
+    """The median of positive numbers. Differences of whole numbers have few values, between which it is interpolated."""
+    if np.median(x) == 0 or not np.all(np.isfinite(x)):
+        return float(np.median(x))
+    levels, counts = np.unique(np.round(x / x.max(), 9), return_counts=True)
+    # half of the values on a level count as below it
+    return float(x.max() * np.interp(x.size / 2, np.cumsum(counts) - counts / 2, levels))
 
 
 def _packed(ts: np.ndarray, values: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,11 +4,13 @@ from pdefit_reaction.association import Association as Association
 from pdefit_reaction.association import one_sided_source as one_sided_source
 from pdefit_reaction.cell_invasion import CellInvasion as CellInvasion
 from pdefit_reaction.fisher_kpp import FisherKPP as FisherKPP
+from pdefit_reaction.fitzhugh_nagumo import FitzHughNagumo as FitzHughNagumo
 from pdefit_reaction.gray_scott import GrayScott as GrayScott
 
 SYSTEMS = {
     "reaction/fisher_kpp": FisherKPP,
     "reaction/association": Association,
     "reaction/cell_invasion": CellInvasion,
+    "reaction/fitzhugh_nagumo": FitzHughNagumo,
     "reaction/gray_scott": GrayScott,
 }

@@ -53,6 +53,16 @@ def test_known_noise_is_recovered(records, record, level, missing):
     assert 0.3 < np.std(ratios) / np.mean(errors) < 1.6
 
 
+@pytest.mark.parametrize("sigma", [1.0, 3.8])
+def test_noise_of_whole_counts_is_recovered(sigma):
+    """Differences of counts have few values, so their plain median is off by up to a step of these."""
+    slow = 100 + 80 * np.sin(np.arange(60) / 20)[:, None]
+    counts = np.round(slow + sigma * np.random.default_rng(0).normal(size=(60, 4000)))
+    found = estimate_noise(pdefit.Observations.build(np.arange(60.0), {"u": counts}), "u")
+    # rounding adds the variance of one count
+    assert abs(found.sigma / np.sqrt(sigma**2 + 1 / 12) - 1) < 4 * found.error
+
+
 def _one(values, ts=None):
     ts = np.arange(len(values), dtype=float) if ts is None else ts
     return pdefit.Observations.build(ts, {"u": values})
