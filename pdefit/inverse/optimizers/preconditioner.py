@@ -205,8 +205,8 @@ def _row_norms(
 ) -> Float[Array, "n f"]:
     """The diagonal of E: each sweep multiplies it by the norms of the rows of E^-1/2 L^-1 A L^-T E^-1/2.
 
-    Source: D. Ruiz, B. Ucar, Numer. Math. 127 (2014), arXiv:1008.1156 (the iteration); A. M. Bradley, arXiv:1110.1145 (norms by
-    products).
+    Source: P. A. Knight, D. Ruiz, B. Ucar, SIAM J. Matrix Anal. Appl. 35:931 (2014), doi:10.1137/110825753 (the iteration);
+    A. M. Bradley, W. Murray (2012), arXiv:1110.2805 (norms by products).
     """
     n, f = parts.scale.shape
 
