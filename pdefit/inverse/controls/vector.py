@@ -200,9 +200,8 @@ class Controls(eqx.Module):
         - `problem`: all other values.
         - `theta`: the controls, (p,).
         """
-        new, old = self.values(theta).values(), self._leaves(problem)
-        problem = eqx.tree_at(self._leaves, problem, [x.astype(o.dtype) for x, o in zip(new, old, strict=True)])
-        problem = problem.started()
+        pairs = zip(self.values(theta).values(), self._leaves(problem), strict=True)
+        problem = eqx.tree_at(self._leaves, problem, [x.astype(old.dtype) for x, old in pairs]).started()
         return problem.constrained() if self._constrains(problem) else problem
 
     filled = eqx.filter_jit(problem)  # by one program, for where nothing is traced

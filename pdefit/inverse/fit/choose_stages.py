@@ -12,10 +12,10 @@ from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
+from pdefit.inverse.optimizers.cell_equations import has_points
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
-from pdefit.inverse.optimizers.preconditioner import has_points
 from pdefit.inverse.shooting.formulation import Segments, Single
 
 # frames below which a record is short, and the share of the data's spread that a guess may miss

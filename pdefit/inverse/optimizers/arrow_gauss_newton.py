@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
-from pdefit.inverse.optimizers.preconditioner import cell_equations, has_points
+from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.operators import Uncoupled
 

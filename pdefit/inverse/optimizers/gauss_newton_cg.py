@@ -3,10 +3,7 @@
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from pdefit.inverse.objective.abstract import AbstractEvaluated
@@ -20,7 +17,7 @@ from pdefit.inverse.optimizers.base import (
     select,
     settled,
 )
-from pdefit.inverse.optimizers.preconditioner import SWEEPS, TwoLevel, has_points, two_level
+from pdefit.inverse.optimizers.preconditioner import preconditioner
 
 # products go on while the second half of them brought more than this fraction of the decrease
 _GAIN = 0.1
@@ -40,8 +37,8 @@ class _Step(NamedTuple):
     """Truncated Gauss-Newton step at a point, with its measures of convergence."""
 
     direction: Array
-    # the curvature of each element, as the preconditioner has it
-    curvature: Array
+    # what the preconditioner measured of each element
+    measured: Array
     # the norm of the gradient in units of that curvature
     norm: Array
     # whether more products would bring little more
@@ -128,67 +125,22 @@ class GaussNewtonCG(AbstractOptimizer):
         good = evaluation.finite & _improves(state, evaluation)
         free = ~state.box.blocked(trial, -evaluation.gradient)
         damping = _next_damping(state, evaluation)
-        points = self._of_points(functional, trial, damping, state, good)
-        if points is None:
-            curvature = self._curvature(functional, trial, state, good)
-        else:
-            curvature = points.elements(points.scale)
+        parts = preconditioner(functional, trial, damping, state.found.measured, state.started, good)
 
         def product(v: Array) -> Array:
-            more = damping * curvature * v if points is None else points.damping_product(v)
-            return jnp.where(free, functional.gauss_newton_product(trial, v) + more, 0.0)
+            return jnp.where(free, functional.gauss_newton_product(trial, v) + parts.damping_product(v), 0.0)
 
         def scaled(r: Array) -> Array:
-            return jnp.where(free, r / ((1 + damping) * curvature) if points is None else points.solve(r), 0.0)
+            return jnp.where(free, parts.solve(r), 0.0)
 
         slope = jnp.where(free, -evaluation.gradient, 0.0)
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
         first = jnp.where(state.started, state.first_norm, norm)
         most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
         direction, solved = self._solve(functional, product, slope, scaled, most, good)
-        little = jnp.asarray(self.decrement, trial.dtype)
-        if points is not None:
-            little = points.little(direction, little, state.box.variance(evaluation.value))
-        return evaluation._replace(found=_Step(direction, curvature, norm, solved, little))
-
-    def _of_points(
-        self,
-        functional: AbstractEvaluated,
-        theta: Array,
-        damping: Array,
-        state: _State,
-        wanted: Bool[Array, ""],
-    ) -> TwoLevel | None:
-        """The preconditioner of numbers and an initial state, where these are the unknowns."""
-        if not has_points(functional):
-            return None
-        fields = functional.controls.states
-        known = state.found.curvature[-fields.size :].reshape(len(fields.items), -1).T
-        scale = jnp.where(state.started, known, 1.0)
-        sweeps = jnp.where(state.started, 1, SWEEPS)
-        shapes = eqx.filter_eval_shape(two_level, functional, theta, damping, scale, sweeps)
-        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        return lax.cond(wanted, lambda: two_level(functional, theta, damping, scale, sweeps), lambda: nothing)
-
-    def _curvature(
-        self, functional: AbstractEvaluated, theta: Array, state: _State, wanted: Bool[Array, ""]
-    ) -> Float[Array, " p"]:
-        """The mean curvature of every control, or group within a field, measured at the first point."""
-        masks = jnp.asarray(functional.controls.groups, theta.dtype)
-        signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
-
-        def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
-            i, curvature = carry
-            v = masks[i] * signs
-            mean = jnp.vdot(v, functional.gauss_newton_product(theta, v)) / jnp.sum(masks[i])
-            return i + 1, jnp.where(masks[i] > 0, mean, curvature)
-
-        def more(carry: tuple[Array, Array]) -> Array:
-            return (carry[0] < len(masks)) & ~state.started & wanted
-
-        measured = functional.repeat(more, body, (jnp.zeros((), int), state.found.curvature))[1]
-        # a control without any curvature keeps its place in the scale of the others
-        return jnp.where(measured > 0, measured, jnp.max(measured, initial=0.0) + (jnp.max(measured, initial=0.0) <= 0))
+        variance = state.box.variance(evaluation.value)
+        little = parts.little(direction, jnp.asarray(self.decrement, trial.dtype), variance)
+        return evaluation._replace(found=_Step(direction, parts.measured, norm, solved, little))
 
     def _solve(
         self,

@@ -1,4 +1,4 @@
-"""The preconditioner of numbers and an initial state: an exact matrix of numbers, and a scale for every element of the state.
+"""Preconditioners. That of numbers and an initial state has an exact matrix of numbers, and a scale for each element.
 
     M^-1 = Z (Z^T A Z)^-1 Z^T  +  | 0                    |
                                   |    L^-T E^-1 L^-1    |
@@ -16,19 +16,21 @@ front. So E scales every element by the norm of its row of L^-1 A L^-T, measured
 are numbers together with the fields that follow them, -F^-1 B, and their matrix is that of A itself.
 """
 
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
+from jax import lax
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int
 
 from pdefit.adjoints.tangent.tangents_together import jvp_many
-from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import NormalEquations, Tangents
-from pdefit.systems.grid import AbstractGrid
+from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points
 
 # the part of the diagonal that is added to it
 _LEAST = 1e-9
@@ -92,6 +94,11 @@ class TwoLevel(NamedTuple):
         moved = jnp.vdot(direction[:k], jnp.linalg.solve(self.numbers, direction[:k]))
         return decrement * jnp.where(moved <= decrement * variance, float(size), 1.0)
 
+    @property
+    def measured(self) -> Float[Array, " p"]:
+        """E as elements of theta, from which the next point begins."""
+        return self.elements(self.scale)
+
     def fields(self, v: Float[Array, " p"]) -> Float[Array, "n f"]:
         """The part of elements of theta that are fields, point by point."""
         n, f = self.scale.shape
@@ -102,69 +109,76 @@ class TwoLevel(NamedTuple):
         return jnp.concatenate([jnp.zeros(self.numbers.shape[0]), jnp.ravel(fields.T)])
 
 
-class _PointTally(NamedTuple):
-    """The sum over observations of products of what moves at each point: (s, K, K, n)."""
-
-    gram: Float[Array, "... K K n"]
-
-    def plus(self, r: PyTree, jac: PyTree) -> "_PointTally":
-        gram = self.gram
-        for residual, moved in zip(jax.tree.leaves(r), jax.tree.leaves(jac), strict=True):
-            if residual.size == gram.shape[-1]:
-                rows = jnp.concatenate([moved, residual[None]]).reshape(len(moved) + 1, -1).astype(jnp.float64)
-                gram = gram + rows[:, None] * rows[None]
-        return _PointTally(gram)
-
-
-def has_points(functional: object) -> TypeGuard[Functional]:
-    """Whether the preconditioner applies: to numbers and fields of one initial state, observed point by point."""
-    if not isinstance(functional, Functional) or functional.groups != 1:
-        return False
-    numbers, fields = functional.controls.without_states, functional.controls.states.items
-    gridded = isinstance(getattr(functional.problem.system, "grid", None), AbstractGrid)
-    if numbers.size > FEW or not fields or not (gridded or all(c.is_field for c in fields)):
-        return False
-    if not all(c.kind == "initial" and c.smoothing is None and c.modes is None for c in fields):
-        return False
-    shapes = {c.shape for c in fields}
-    return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}
-
-
-def cell_equations(
-    functional: Functional, theta: Float[Array, " p"]
-) -> tuple[Float[Array, "K K n"], Float[Array, "l l"]]:
-    """Products of residuals and derivatives of every cell, and of the residuals of numbers alone.
-
-    There is one tangent for each of k numbers and f fields, which change everywhere alike. Rows and columns are numbers,
-    fields, and the residual itself. Priors of fields count with the cells.
+class MeanCurvature(NamedTuple):
+    """The preconditioner of other unknowns: the mean curvature of each control, or of each group within a field.
 
     **Arguments:**
 
-    - `functional`: one for which `has_points`.
-    - `theta`: the point, (p,).
+    - `measured`: the curvature of every element, (p,).
+    - `damping`: the part of it that is added to A.
     """
-    numbers, fields = functional.controls.without_states, functional.controls.states.items
-    k, n = numbers.size, fields[0].size
-    seeds = np.zeros((k + len(fields), theta.size))
-    seeds[:k, :k] = np.eye(k)
-    for i in range(len(fields)):
-        seeds[k + i, k + i * n : k + (i + 1) * n] = 1
-    owners = tuple(Controls((c,)) for c in numbers.items for _ in range(c.size))
-    owners += tuple(Controls((c,)) for c in fields)
-    size = len(seeds) + 1
-    tangents = Tangents(functional, theta, jnp.asarray(seeds), owners)
-    state = tangents.start(_PointTally(jnp.zeros((1, size, size, n))))
-    gram = tangents.advance(state, functional.schedule).total.gram[0]
-    extra, moved = jvp_many(functional.extra_residuals, (theta,), (jnp.asarray(seeds),))
-    of_cells = [r.size == n for r in extra]
-    points = [[x for x, here in zip(part, of_cells, strict=True) if here] for part in (extra, moved)]
-    gram = _PointTally(gram).plus(*points).gram
-    corner = jnp.zeros((k + 1, k + 1))
-    for r, jac, here in zip(extra, moved, of_cells, strict=True):
-        if not here:
-            rows = jnp.concatenate([jac[:k], r[None]]).reshape(k + 1, -1)
-            corner = corner + rows @ rows.T
-    return gram, corner
+
+    measured: Float[Array, " p"]
+    damping: Float[Array, ""]
+
+    def damping_product(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
+        return self.damping * self.measured * v
+
+    def solve(self, r: Float[Array, " p"]) -> Float[Array, " p"]:
+        return r / ((1 + self.damping) * self.measured)
+
+    def little(
+        self, direction: Float[Array, " p"], decrement: Float[Array, ""], variance: Float[Array, ""]
+    ) -> Float[Array, ""]:
+        return decrement
+
+
+def preconditioner(
+    functional: AbstractEvaluated,
+    theta: Float[Array, " p"],
+    damping: Float[Array, ""],
+    measured: Float[Array, " p"],
+    started: Bool[Array, ""],
+    wanted: Bool[Array, ""],
+) -> TwoLevel | MeanCurvature:
+    """The preconditioner that suits the unknowns.
+
+    **Arguments:**
+
+    - `functional`, `theta`, `damping`: the objective, the point, and the part of its matrix that is added to it.
+    - `measured`: what was measured at a point before, if the fit has `started`.
+    - `wanted`: whether it is used; else no product is spent.
+    """
+    if not has_points(functional):
+        return MeanCurvature(_mean_curvatures(functional, theta, measured, ~started & wanted), damping)
+    fields = functional.controls.states
+    scale = jnp.where(started, measured[-fields.size :].reshape(len(fields.items), -1).T, 1.0)
+    sweeps = jnp.where(started, 1, SWEEPS)
+    shapes = eqx.filter_eval_shape(two_level, functional, theta, damping, scale, sweeps)
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    return lax.cond(wanted, lambda: two_level(functional, theta, damping, scale, sweeps), lambda: nothing)
+
+
+def _mean_curvatures(
+    functional: AbstractEvaluated, theta: Float[Array, " p"], before: Float[Array, " p"], wanted: Bool[Array, ""]
+) -> Float[Array, " p"]:
+    """The mean curvature of every control, or group within a field, as it was before or, if wanted, by one product for each."""
+    masks = jnp.asarray(functional.controls.groups, theta.dtype)
+    signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
+
+    def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        i, curvature = carry
+        v = masks[i] * signs
+        mean = jnp.vdot(v, functional.gauss_newton_product(theta, v)) / jnp.sum(masks[i])
+        return i + 1, jnp.where(masks[i] > 0, mean, curvature)
+
+    def more(carry: tuple[Array, Array]) -> Array:
+        return (carry[0] < len(masks)) & wanted
+
+    found = functional.repeat(more, body, (jnp.zeros((), int), before))[1]
+    # a control without any curvature keeps its place in the scale of the others
+    most = jnp.max(found, initial=0.0)
+    return jnp.where(found > 0, found, most + (most <= 0))
 
 
 def two_level(

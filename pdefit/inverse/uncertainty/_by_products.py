@@ -13,7 +13,8 @@ from scipy import linalg
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import PRODUCT
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.optimizers.preconditioner import SWEEPS, has_points, two_level
+from pdefit.inverse.optimizers.cell_equations import has_points
+from pdefit.inverse.optimizers.preconditioner import SWEEPS, two_level
 
 # a diagonal element is known when this many products together raised it by no more than a fraction of itself
 _PRODUCTS, _FRACTION = 3, 5e-3

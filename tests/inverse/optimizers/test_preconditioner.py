@@ -10,7 +10,8 @@ import pytest
 from problems import fisher, fisher_functional
 
 import pdefit
-from pdefit.inverse.optimizers.preconditioner import SWEEPS, has_points, two_level
+from pdefit.inverse.optimizers.cell_equations import has_points
+from pdefit.inverse.optimizers.preconditioner import SWEEPS, two_level
 from pdefit.inverse.uncertainty._by_products import marginal_inverse
 
 POINTS = 40

@@ -13,7 +13,7 @@ import pdefit
 from pdefit.inverse.controls.driven import driven_state
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
 from pdefit.inverse.optimizers.arrow_gauss_newton import uncoupled
-from pdefit.inverse.optimizers.preconditioner import cell_equations
+from pdefit.inverse.optimizers.cell_equations import cell_equations
 
 GRID = pdefit.CartesianGrid(shape=(12,), extent=(12.0,))
 LOG, FREE = pdefit.transforms.Log(), pdefit.transforms.Identity()
