@@ -1,4 +1,4 @@
-"""What a system reads from a whole film: maps, such as when a wave arrived, and points, such as around what it turns."""
+"""The interface of systems with maps and points of a whole film, such as activation times and phase singularities."""
 
 import abc
 from collections.abc import Iterable, Mapping

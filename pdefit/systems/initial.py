@@ -63,7 +63,7 @@ class Steady(AbstractInitial):
         - `y`: a state, whose held fields count and whose others begin the iterations.
         - `args`: the inputs of the equations.
         """
-        return self._found(system, y, args)[0]
+        return self._steady_state(system, y, args)[0]
 
     def checked(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
         """The state of a system as of `state`.
@@ -75,7 +75,7 @@ class Steady(AbstractInitial):
             raise PdefitError(f"initial.hold expects fields of the state ({', '.join(fields)}), but got {missing[0]}")
         if len(self.hold) == len(fields):
             raise PdefitError("initial.hold holds all fields, so that none is left to stand still; leave one out")
-        found, change = eqx.filter_jit(self._found)(system, y, args)
+        found, change = eqx.filter_jit(self._steady_state)(system, y, args)
         if not bool(change <= _MOVES):
             raise PdefitError(
                 f"{type(system).__name__} was not brought to a steady state: its last iteration still changed it by "
@@ -83,7 +83,7 @@ class Steady(AbstractInitial):
             )
         return found
 
-    def _found(self, system: AbstractSystem, y: PyTree, args: PyTree) -> tuple[PyTree, Float[Array, ""]]:
+    def _steady_state(self, system: AbstractSystem, y: PyTree, args: PyTree) -> tuple[PyTree, Float[Array, ""]]:
         """The state, and the change of its last iteration as a part of the largest values on the way."""
         given, tree = named_fields(y), jax.tree.structure(y)
         for name, value in self.hold.items():

@@ -1,4 +1,4 @@
-"""What the blur of a camera costs: the numbers and the hidden field of reaction/spiral_film, with and without it.
+"""Errors of the numbers and the hidden field of reaction/spiral_film, with the blur of the camera and without it.
 
     ./run python tests/benchmarks/spiral_film.py [SETTING ...]
 

@@ -184,7 +184,7 @@ _KILO = 1 if sys.platform == "darwin" else 1024
 
 
 def faults(count: int, folder: Path) -> tuple[list[str], int]:
-    """What is wrong with the import of damaged films, a line for each, and how many of them are refused."""
+    """Faults of the import of damaged films, a line for each, and the number of films that are refused."""
     wrong, refused = list[str](), 0
     videos = [name for name in FILMS if not name.endswith(".tif")]
     stacks = [name for name in FILMS if name.endswith(".tif")]

@@ -71,7 +71,7 @@ def test_a_network_comes_to_rest_with_its_total_and_follows_its_rates():
 
 
 def test_gates_follow_an_unknown_field_and_the_parameters():
-    """Where gate (1 + gate^2) u = p, in every cell for itself."""
+    """The root of gate (1 + gate^2) u = p in every cell, and its derivatives."""
     u = jnp.asarray([0.5, 1.0, 2.0, 4.0])
     rule, y = pdefit.Steady(hold={"u": None}), Fields(u, jnp.full(4, 5.0))
 

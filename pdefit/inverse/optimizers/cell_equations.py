@@ -29,7 +29,7 @@ class _PointTally(NamedTuple):
 
 
 def has_points(functional: object) -> TypeGuard[Functional]:
-    """Whether there are such equations: for numbers and fields of one initial state, observed point by point."""
+    """Test for unknowns that have normal equations point by point: numbers and fields of one initial state, all seen there."""
     if not isinstance(functional, Functional) or functional.groups != 1:
         return False
     numbers, fields = functional.controls.without_states, functional.controls.states.items

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,8 +12,7 @@ from scipy import linalg
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import PRODUCT
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.optimizers.cell_equations import has_points
-from pdefit.inverse.optimizers.preconditioner import SWEEPS, two_level
+from pdefit.inverse.optimizers.preconditioner import preconditioner
 
 # a diagonal element is known when this many products together raised it by no more than a fraction of itself
 _PRODUCTS, _FRACTION = 3, 5e-3
@@ -22,7 +20,7 @@ _PRODUCTS, _FRACTION = 3, 5e-3
 _ROUND_OFF = 1e-18
 _MOST_PRODUCTS = 300
 
-_TWO_LEVEL: Callable = eqx.filter_jit(two_level)
+_PRECONDITIONER: Callable = eqx.filter_jit(preconditioner)
 _SOLVE: Callable = eqx.filter_jit(lambda parts, r: parts.solve(r))
 
 
@@ -31,8 +29,8 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
 
     The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
     conjugate gradients with products solve, preconditioned as in `GaussNewtonCG`. The diagonal element rises with every
-    product, and the solution ends where it stands still to half a percent of itself. Elements between
-    two numbers take the residuals of both solutions into account, and so are as good.
+    product, and the solution ends where it stands still to half a percent of itself. Elements between two numbers take
+    the residuals of both solutions into account, and so are as good.
 
     **Arguments:**
 
@@ -40,30 +38,15 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
     - `theta`: its minimum, (p,).
     """
     functional = with_tangents(functional)
-    scaled = _preconditioner(functional, theta)
+    yes, no = jnp.ones((), bool), jnp.zeros((), bool)
+    parts = _PRECONDITIONER(functional, theta, jnp.zeros(()), jnp.zeros(theta.size), no, yes)
     k = functional.controls.tabulated.size
     units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
-    found = [_solved(lambda v: PRODUCT(functional, theta, v), scaled, b) for b in units]
+    found = [_solved(lambda v: PRODUCT(functional, theta, v), lambda r: _SOLVE(parts, r), b) for b in units]
     rows, left = map(np.stack, zip(*found, strict=True))
     # x_i^T b_j + b_i^T x_j - x_i^T A x_j, whose error is of second order
     rows[:, :k] = rows[:, :k].T + rows @ left.T
     return rows
-
-
-def _preconditioner(functional: AbstractObjective, theta: Float[Array, " p"]) -> Callable[[Array], Array]:
-    """An approximate (J_r^T J_r)^-1: two-level beside an initial state, else one curvature for each control."""
-    if has_points(functional):
-        fields = functional.controls.states.items
-        scale = jnp.ones((fields[0].size, len(fields)))
-        parts = _TWO_LEVEL(functional, theta, jnp.zeros(()), scale, jnp.asarray(SWEEPS))
-        return lambda r: _SOLVE(parts, r)
-    signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
-    curvature = jnp.ones(theta.size)
-    for mask in functional.controls.elements.values():
-        v = jnp.where(mask, signs, 0.0)
-        bend = jnp.vdot(v, PRODUCT(functional, theta, v)) / np.sum(mask)
-        curvature = jnp.where(mask, jnp.maximum(bend, np.finfo(float).tiny), curvature)
-    return lambda r: r / curvature
 
 
 def _solved(product: Callable, scaled: Callable, b: Array) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What a run leaves of its fields: fields.h5 with diagnostics and derived fields, maps.h5 and points.csv."""
+"""Files of the fields of a run: fields.h5 with diagnostics and derived fields, maps.h5 and points.csv."""
 
 import dataclasses
 from pathlib import Path
