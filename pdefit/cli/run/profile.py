@@ -21,7 +21,7 @@ from pdefit.cli.runtime.terminal import MembersProgress, warn
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.joint_profile import joint_profile
 from pdefit.inverse.members.profile import Profile, profiles
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.pictures.profiles import draw_joint_profiles, draw_profiles
@@ -50,8 +50,6 @@ def run_profile(arguments: list[str], console: Console) -> None:
         raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first")
     exp = build_experiment(job.settings)
     objective, theta = at_best(exp, saved)
-    if not isinstance(objective, Functional):
-        raise PdefitError("profile works on a fit of one recording; take uncertainty=bootstrap for many")
     theta = jnp.asarray(theta)
     matrix = intervals(objective, theta, sigma_stated=exp.sigma_stated)
     folder = job.directory / _FOLDER
@@ -102,7 +100,7 @@ def run_profile(arguments: list[str], console: Console) -> None:
 
 def _joint(
     directory: Path,
-    objective: Functional,
+    objective: AbstractObjective,
     theta: jax.Array,
     pairs: list[list[str]],
     matrix: Intervals,

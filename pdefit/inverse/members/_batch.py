@@ -24,7 +24,8 @@ def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B
 def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"], ends: tuple) -> Carry:
     def one(functional: Any, start: Array, lower: Array, upper: Array) -> Carry:
         values = (functional.count + functional.continuity_values).astype(jnp.float64)
-        box = Box(lower, upper, jnp.zeros(()), jnp.where(values > 0, values, jnp.inf))
+        least = jnp.where(values > 0, values, jnp.inf)
+        box = Box(lower, upper, jnp.zeros(()), least, functional.no_equations)
         far = jnp.asarray(jnp.inf, jnp.float64)
         return Carry(optimizer.init(start, box), far, start, jnp.asarray(False))
 

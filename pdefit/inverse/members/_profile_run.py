@@ -18,8 +18,8 @@ from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import undetermined
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
-from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
@@ -79,7 +79,7 @@ class ProfileRun:
 
     def __init__(
         self,
-        functional: Functional,
+        functional: AbstractObjective,
         theta: Float[np.ndarray, " p"],
         numbers: Int[np.ndarray, " k"],
         optimizer: AbstractOptimizer | None,

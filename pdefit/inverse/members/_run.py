@@ -162,7 +162,8 @@ class MemberRun:
         """Test for a smaller batch that saves more than its program costs."""
         functional = self.members.common
         tangents = functional.tangents if self._optimizer.tangents else 0
-        values = sum(np.size(x) for x in jax.tree.leaves(functional.problem.y0)) * functional.layout.time_grid.steps
+        steps = float(np.ptp(functional.observations.ts, axis=-1).max()) / functional.dt
+        values = sum(np.size(x) for x in jax.tree.leaves(functional.problem.y0)) * steps
         return self._size(left) * _SHRINK <= self.slots.size and self.slots.size * values * (1 + tangents) > _PAYS
 
     def _account(self, active: np.ndarray, here: np.ndarray, taken: np.ndarray, most: int) -> None:

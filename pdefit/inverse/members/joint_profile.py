@@ -14,7 +14,7 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members._profile_run import ProfileRun
 from pdefit.inverse.members._run import MemberProgress
 from pdefit.inverse.members.profile import elements
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.shooting.formulation import Single
 
 # how far the grid reaches, in half widths of the joint region by the matrix, and as a part of the size of a number that
@@ -42,7 +42,7 @@ class JointProfile:
 
 
 def joint_profile(
-    functional: Functional,
+    functional: AbstractObjective,
     theta: Float[Array, " p"],
     pair: Sequence[str],
     *,

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -15,9 +15,12 @@ from pdefit._util.trees import named_fields
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.stages import prepares
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.stacking import Extent, cropped, extent, sliced, stacked
 from pdefit.inverse.shooting.formulation import AbstractFormulation
+
+Objective = TypeVar("Objective", bound=AbstractObjective)
 
 
 class Members(eqx.Module):
@@ -30,14 +33,14 @@ class Members(eqx.Module):
 
     **Arguments:**
 
-    - `common`: the functional of the first member.
+    - `common`: the functional of the first member, or the objective from which all start.
     - `own`: by their path in it the arrays that differ, with a leading axis of E members.
     - `theta0`: the point from which each starts, (E, p).
     - `sizes`: of records that differ in length, what `Extent` says of each, (E, 5); else None.
     - `held`: the elements of theta that each member holds at its start, (E, h); None where all are fitted.
     """
 
-    common: Functional
+    common: AbstractObjective
     own: dict[str, Array | np.ndarray]
     theta0: Float[Array, "E p"]
     sizes: Float[np.ndarray, "E 5"] | None = None
@@ -56,7 +59,7 @@ class Members(eqx.Module):
         return _members(functionals, jnp.asarray(np.stack([f.theta0 for f in functionals])))
 
     @staticmethod
-    def from_points(functional: Functional, theta0: Float[Array, "E p"]) -> "Members":
+    def from_points(functional: AbstractObjective, theta0: Float[Array, "E p"]) -> "Members":
         """One functional from many starts.
 
         **Arguments:**
@@ -117,6 +120,8 @@ class Members(eqx.Module):
     def member(self, e: int) -> Functional:
         """The functional of one member, whose guess is its start."""
         one = _filled(self.common, {path: x[e] for path, x in self.own.items()})
+        # of many recordings only profiles are members, which need no functional of their own
+        assert isinstance(one, Functional)
         if self.sizes is not None:
             *counts, dt = self.sizes[e].tolist()
             one = cropped(one, Extent._make([*map(int, counts), dt]))
@@ -220,11 +225,11 @@ def _below(place: str, tree: PyTree) -> dict[str, Array]:
     return {f".{place}{path}": x for path, x in _leaves(tree).items()}
 
 
-def _filled(functional: Functional, arrays: dict[str, Any]) -> Functional:
+def _filled(functional: Objective, arrays: dict[str, Any]) -> Objective:
     """The functional with other arrays at some paths."""
     return jax.tree_util.tree_map_with_path(lambda path, x: arrays.get(jax.tree_util.keystr(path), x), functional)
 
 
-def _refuse_adaptive(functional: Functional) -> None:
+def _refuse_adaptive(functional: AbstractObjective) -> None:
     if functional.steps is not None:
         raise PdefitError("Members expect constant steps; set dt in place of adaptive steps")

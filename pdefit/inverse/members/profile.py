@@ -11,14 +11,14 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members._profile_run import Profile as Profile
 from pdefit.inverse.members._profile_run import ProfileRun
 from pdefit.inverse.members._run import MemberProgress
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import Single
 from pdefit.inverse.uncertainty.control_values import are_numbers
 
 
 def profiles(
-    functional: Functional,
+    functional: AbstractObjective,
     theta: Float[Array, " p"],
     names: Sequence[str] | None = None,
     *,
@@ -65,7 +65,7 @@ def profiles(
     return tuple(run.profile(i, limit) for i in range(len(run.numbers)))
 
 
-def elements(functional: Functional, names: Sequence[str] | None) -> Int[np.ndarray, " k"]:
+def elements(functional: AbstractObjective, names: Sequence[str] | None) -> Int[np.ndarray, " k"]:
     """The elements of theta that names of numbers, or of whole controls, mean; by default all numbers.
 
     **Arguments:** `functional`, `names`: as of `profiles`.

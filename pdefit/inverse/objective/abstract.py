@@ -125,8 +125,13 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     @property
     @abc.abstractmethod
+    def count(self) -> Array:
+        """The number of measured values that are fitted, as an array, which can be traced."""
+
+    @property
     def observed_values(self) -> int:
         """The number of measured values that are fitted."""
+        return int(_COUNT(self))
 
     @property
     @abc.abstractmethod
@@ -231,3 +236,6 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
 # for functions that return the kind of objective that they were given
 Objective = TypeVar("Objective", bound=AbstractObjective)
+
+
+_COUNT = eqx.filter_jit(lambda objective: objective.count)

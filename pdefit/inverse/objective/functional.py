@@ -224,12 +224,7 @@ class Functional(AbstractObjective):
         return self.controls.shared_size + sum(c.size // c.shape[0] for c in self.controls.nodes)
 
     @property
-    def observed_values(self):
-        return int(_COUNT(self))
-
-    @property
-    def count(self) -> Array:
-        """The number of measured values that are fitted, as an array, which can be traced."""
+    def count(self):
         return sum((jnp.sum(self.fitted(name)) for name in self.observed), start=jnp.zeros((), int))
 
     @property
@@ -294,6 +289,3 @@ class Functional(AbstractObjective):
     def numerics(self, problem: Problem) -> Numerics:
         """The numerical method of forward runs of a problem, with its own exogenous inputs, beside this functional's."""
         return Numerics(self.runner.solver, self.dt, self.steps, problem.args)
-
-
-_COUNT = eqx.filter_jit(lambda functional: functional.count)

@@ -243,12 +243,14 @@ class Recordings(AbstractObjective):
         return self.members.tangents
 
     @property
-    def observed_values(self):
-        return sum(part.observed_values for part, _ in self.parts(self.theta0))
+    def count(self):
+        # padding is not observed
+        return jnp.sum(eqx.filter_vmap(lambda one: one.count)(self.members))
 
     @property
     def continuity_values(self):
-        return sum(part.continuity_values for part, _ in self.parts(self.theta0))
+        state = sum(c.size // c.shape[0] for c in self.members.controls.nodes)
+        return sum(size.segments - 1 for size in self.extents) * state
 
     @property
     def groups(self):

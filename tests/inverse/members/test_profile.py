@@ -25,17 +25,18 @@ class Saturating(pdefit.AbstractSystem):
         return State(jnp.array([1.0]))
 
 
-def saturating(noise=0.02, bounds=None):
-    """The fit of v = 1 and k = 1."""
+def saturating(noise=0.02, bounds=None, seed=3, own=False):
+    """The fit of v = 1 and k = 1, with a v of each recording's own or not."""
     ts = np.linspace(0.0, 4.0, 17)
     # u + log u = 1 - t
     exact = np.array([optimize.brentq(lambda u, t=t: u + np.log(u) - 1 + t, 1e-9, 2.0) for t in ts])
-    values = exact[:, None] + noise * np.random.default_rng(3).standard_normal((17, 1))
+    values = exact[:, None] + noise * np.random.default_rng(seed).standard_normal((17, 1))
     data = pdefit.Observations.build(ts, {"u": values}, noise)
     system = Saturating(v=jnp.asarray(1.0), k=jnp.asarray(1.0))
     log = pdefit.Control(pdefit.transforms.Log(), bounds=bounds)
     problem = pdefit.Problem(system, system.init(None))
-    return pdefit.Functional(problem, data, {"v": pdefit.transforms.Log(), "k": log}, dt=0.25)
+    v = pdefit.Control(pdefit.transforms.Log(), scope="experiment") if own else pdefit.transforms.Log()
+    return pdefit.Functional(problem, data, {"v": v, "k": log}, dt=0.25)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,23 @@ def test_a_profile_is_the_lowest_j_with_the_number_held(fit, found):
     # the limit on the upper side is further away than the matrix says
     matrix = pdefit.intervals(fit.functional, fit.theta)
     assert np.log(k.high) > 1.05 * np.log(matrix.high[1]) and not k.is_lower
+
+
+def test_a_profile_of_what_recordings_share_fits_again_what_is_their_own():
+    parts = [saturating(seed=s, own=True) for s in (3, 4)]
+    fit = pdefit.fit(pdefit.Recordings(parts), [pdefit.optimizers.LevenbergMarquardt(decrement=0.0)])
+    (k,) = pdefit.profiles(fit.functional, fit.theta, ["k"])
+    assert k.control == "k" and k.ends == ("limit", "limit") and not k.is_lower
+
+    def lowest(j, log_k):
+        ends = (log_k - 0.3, log_k + 0.6)
+        return optimize.minimize_scalar(
+            lambda log_v: float(j.value(jnp.asarray([log_v, log_k]))), bounds=ends, options={"xatol": 1e-9}
+        ).fun
+
+    for i in (0, len(k.values) - 1):
+        rise = 2 * (sum(lowest(j, np.log(k.values[i])) for j in parts) - fit.loss)
+        assert k.rise[i] == pytest.approx(rise, rel=0.02)
 
 
 def test_profiles_go_on_with_the_same_bits(fit, found):
