@@ -14,6 +14,7 @@ from pdefit import priors as priors
 from pdefit import regularizers as regularizers
 from pdefit import solvers as solvers
 from pdefit import stopping as stopping
+from pdefit import terms as terms
 from pdefit import transforms as transforms
 from pdefit._util.errors import PdefitError as PdefitError
 from pdefit._util.safe import safe_div as safe_div
@@ -109,4 +110,6 @@ from pdefit.systems.system import AbstractSystem as AbstractSystem
 from pdefit.systems.system import constant as constant
 from pdefit.systems.system import parameter as parameter
 from pdefit.systems.system import parameters as parameters
+from pdefit.systems.terms.unknown import unknown_terms as unknown_terms
+from pdefit.systems.terms.unknown import with_unknown as with_unknown
 from pdefit.systems.time_series import TimeSeries as TimeSeries

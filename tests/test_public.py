@@ -14,7 +14,7 @@ import pdefit
 
 NAMESPACES = (
     "adjoints", "batches", "boundaries", "capabilities", "drivers", "formulations", "guesses", "instruments", "optimizers",
-    "likelihoods", "priors", "regularizers", "solvers", "stopping", "transforms",
+    "likelihoods", "priors", "regularizers", "solvers", "stopping", "terms", "transforms",
 )  # fmt: skip
 
 _IMPORTS = """

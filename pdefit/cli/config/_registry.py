@@ -72,6 +72,10 @@ from pdefit.systems.initial import AbstractInitial, Steady
 from pdefit.systems.inputs import Inputs
 from pdefit.systems.interpolant import Interpolant
 from pdefit.systems.system import AbstractSystem
+from pdefit.systems.terms.base import AbstractTerm
+from pdefit.systems.terms.formula import Formula
+from pdefit.systems.terms.network import Network
+from pdefit.systems.terms.series import Series
 from pdefit.systems.time_series import TimeSeries
 
 
@@ -142,6 +146,7 @@ KINDS = (
     Kind("driver", AbstractDriver, _named(Traced, Hosted)),
     Kind("batch", AbstractBatch, _named(Vmap, Loop, Chunk)),
     Kind("formulation", AbstractFormulation, _named(Single, Segments)),
+    Kind("term", AbstractTerm, _named(Network, Series, Formula)),
     Kind(
         "observation operator",
         AbstractObservationOperator,

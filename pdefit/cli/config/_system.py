@@ -11,22 +11,31 @@ from pdefit._util.block_mean import is_whole
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config._reader import make
 from pdefit.systems.system import AbstractSystem, parameters
+from pdefit.systems.terms.base import AbstractTerm
+from pdefit.systems.terms.unknown import with_unknown
 
 
 @dataclasses.dataclass(frozen=True)
 class SystemSettings:
-    """Name and arguments of a system; data and twins change some of them before it is built."""
+    """Name and arguments of a system; data and twins change some of them before it is built.
+
+    `unknown` among them holds by field the terms that are added to its equation.
+    """
 
     node: Mapping[str, Any]
 
     def build(self) -> AbstractSystem:
         """The system, whose positive parameters must not be negative."""
-        system = make(self.node, "system", AbstractSystem)
+        node = {key: value for key, value in self.node.items() if key != "unknown"}
+        system = make(node, "system", AbstractSystem)
         for name, info in parameters(system).items():
             value = getattr(system, name)
             if info.positive and eqx.is_array(value) and bool(np.any(np.asarray(value) < 0)):
                 raise PdefitError(f"system.{name} must be positive, but is {np.asarray(value).min():g}")
-        return system
+        terms = self.node.get("unknown") or {}
+        if not isinstance(terms, Mapping):
+            raise PdefitError(f"system.unknown expects FIELD: {{name: network, inputs: [...]}}, but got {terms!r}")
+        return with_unknown(system, {f: make(term, f"system.unknown.{f}", AbstractTerm) for f, term in terms.items()})
 
     def changed(self, changes: Mapping[str, Any]) -> "SystemSettings":
         """Settings with some arguments changed, at any depth: `{sphere: {radius: 2}}` or `{sphere.radius: 2}`."""

@@ -24,6 +24,7 @@ from pdefit.cli.run.trial import check_memory, try_observe, try_step
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, stability_limit
 from pdefit.inverse.controls.bind import bind
+from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.fit.choose_solver import SolverChoice
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import Twin
@@ -35,7 +36,8 @@ from pdefit.systems.system import AbstractSystem
 def from_twin(settings: Settings, given: TwinSettings) -> Source:
     """Observations that a true system makes. With `twin=self` it takes the step of the model."""
     system = settings.system.build()
-    truth = settings.system.changed(given.system).refined(given.refine).build()
+    # what is unknown to the model is in the equations of the truth, unless it is given other terms
+    truth = settings.system.changed({"unknown": None, **given.system}).refined(given.refine).build()
     args, ts = settings.args, frame_times(settings.times)
     fine, prepared, moved = initial_state(settings.initial, settings.seed, truth, None, args)
     span = float(ts[-1] - ts[0])
@@ -47,7 +49,8 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     observe = settings.observe.on(system).with_system(system)
     try_observe(lambda t, y, args: observe(t, twin.averaged(y), args), ts[0], fine, args)
     # node states have no true values in a problem: they belong to windows
-    paths = tuple(root for root in (name.split(".")[0] for name in settings.controls) if root != "nodes")
+    roots = (name.split(".")[0] for name in settings.controls)
+    paths = tuple(root for root in roots if root in PARTS and root != "nodes" or hasattr(truth, root))
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
     problem = Problem(
         _with_truth(system, truth, paths, given.refine), start, observe, args=args, initial=settings.follows

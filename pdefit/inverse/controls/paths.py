@@ -41,7 +41,7 @@ def leaf_paths(problem: Problem, path: str) -> list[str]:
     - `path`: the name of the control, with dots.
     """
     node = _node(problem, path)
-    if path.split(".")[0] in PARTS or not isinstance(node, eqx.Module):
+    if path.split(".")[0] in PARTS or not isinstance(node, eqx.Module | Mapping):
         return [path]
     inside = list(_arrays(node, path))
     if not inside:

@@ -1,0 +1,228 @@
+"""Expressions: formulas of numbers and names as trees, which are evaluated and printed, and never run as code."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError
+
+# a formula that a person reads; limits of what a file may hold
+_LONGEST, _DEEPEST = 500, 30
+_FUNCTIONS: dict[str, Callable[[Any], Array]] = {
+    "exp": jnp.exp, "log": jnp.log, "sqrt": jnp.sqrt, "sin": jnp.sin, "cos": jnp.cos, "tanh": jnp.tanh, "abs": jnp.abs,
+}  # fmt: skip
+_PIECE = re.compile(
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*/^()]))", re.A
+)
+# how tightly an operation binds, and how tightly its arguments must, to stand in it without brackets
+_TIGHT = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3, "^": 4}
+_LEAST = {"+": (1, 2), "-": (1, 2), "*": (2, 3), "/": (2, 3), "negative": (4,), "^": (5, 3)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Expression:
+    """A node of the tree of a formula.
+
+    **Arguments:**
+
+    - `kind`: `number`, `name`, one of + - * / ^, `negative`, or the name of a function.
+    - `parts`: the expressions that it acts on.
+    - `value`: the number, or the name.
+    """
+
+    kind: str
+    parts: tuple["Expression", ...] = ()
+    value: float | str = 0.0
+
+    @staticmethod
+    def parse(text: str) -> "Expression":
+        """The expression that a text stands for: numbers, names, + - * / ^, brackets, and functions such as sin and exp.
+
+        **Arguments:** `text`: the formula, such as `0.9 * x * y / (1 + y^2)`.
+
+        **Errors:** PdefitError where it is no formula, is longer than 500 characters, or nests deeper than 30 times.
+        """
+        return _Reader(text).whole()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in it, each once, in their order."""
+        own = (str(self.value),) if self.kind == "name" else ()
+        return tuple(dict.fromkeys((*own, *(n for part in self.parts for n in part.names))))
+
+    def __call__(self, values: Mapping[str, Array]) -> Array:
+        """The value at every point.
+
+        **Arguments:** `values`: an array for each name, of shapes that broadcast.
+        """
+        if self.kind == "number":
+            return jnp.asarray(self.value, float)
+        if self.kind == "name":
+            return values[str(self.value)]
+        first, *rest = self.parts
+        if self.kind == "^" and rest[0].kind == "number" and float(rest[0].value).is_integer():
+            # whole powers have a derivative at 0
+            return first(values) ** int(float(rest[0].value))
+        return _OPERATIONS[self.kind](*(part(values) for part in self.parts))
+
+    def __str__(self) -> str:
+        """The text that `parse` reads as the same expression."""
+        if self.kind == "number":
+            return repr(self.value).removesuffix(".0")
+        if self.kind == "name":
+            return str(self.value)
+        if self.kind in _FUNCTIONS:
+            return f"{self.kind}({self.parts[0]})"
+        if self.kind == "negative":
+            return f"-{self._within(0, str)}"
+        space = "" if self.kind == "^" else " "
+        return f"{self._within(0, str)}{space}{self.kind}{space}{self._within(1, str)}"
+
+    def latex(self, words: Mapping[str, str] | None = None) -> str:
+        """The formula in LaTeX.
+
+        **Arguments:** `words`: what to write for some names, such as `{"c1": "0.9"}`.
+        """
+        words = words or {}
+
+        def write(node: "Expression") -> str:
+            return node.latex(words)
+
+        if self.kind == "number":
+            mantissa, _, power = f"{self.value:.4g}".partition("e")
+            return rf"{mantissa} \cdot 10^{{{int(power)}}}" if power else mantissa
+        if self.kind == "name":
+            return words.get(str(self.value)) or _spelled(str(self.value))
+        inside = [part.latex(words) for part in self.parts]
+        if self.kind == "/":
+            return rf"\frac{{{inside[0]}}}{{{inside[1]}}}"
+        if self.kind == "sqrt":
+            return rf"\sqrt{{{inside[0]}}}"
+        if self.kind == "abs":
+            return rf"\left|{inside[0]}\right|"
+        if self.kind in _FUNCTIONS:
+            return rf"\{self.kind}\left({inside[0]}\right)"
+        if self.kind == "negative":
+            return f"-{self._within(0, write)}"
+        if self.kind == "^":
+            return f"{self._within(0, write)}^{{{inside[1]}}}"
+        sign = r"\," if self.kind == "*" else self.kind
+        return f"{self._within(0, write)} {sign} {self._within(1, write)}"
+
+    def _within(self, i: int, write: Callable[["Expression"], str]) -> str:
+        """A part as it stands in this expression, in brackets where it binds less."""
+        part = self.parts[i]
+        return write(part) if _TIGHT.get(part.kind, 9) >= _LEAST[self.kind][i] else f"({write(part)})"
+
+
+_OPERATIONS: dict[str, Callable[..., Array]] = {
+    "+": jnp.add, "-": jnp.subtract, "*": jnp.multiply, "/": jnp.divide, "^": jnp.power, "negative": jnp.negative, **_FUNCTIONS,
+}  # fmt: skip
+
+
+def _spelled(name: str) -> str:
+    """A name in LaTeX: a letter with its index, or upright."""
+    letter, digits = re.fullmatch(r"([A-Za-z]*)_?(\w*)", name, re.A).groups() if name[0].isalpha() else ("", name)  # type: ignore[union-attr]
+    if len(letter) == 1:
+        return f"{letter}_{{{digits}}}" if digits else letter
+    return rf"\mathrm{{{name}}}".replace("_", r"\_")
+
+
+class _Reader:
+    """A reader of formulas by recursive descent."""
+
+    def __init__(self, text: str):
+        if len(text) > _LONGEST:
+            raise PdefitError(f"A formula is at most {_LONGEST} characters long, but got {len(text)}")
+        self.text, self.at, self.depth, self.pieces = text, 0, 0, list[tuple[str, str]]()
+        place = 0
+        while text[place:].strip():
+            found = _PIECE.match(text, place)
+            if found is None:
+                raise self.wrong(f"'{text[place:].strip()[0]}' is no part of one")
+            self.pieces.append((str(found.lastgroup), found[str(found.lastgroup)]))
+            place = found.end()
+
+    def wrong(self, why: str) -> PdefitError:
+        shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."
+        return PdefitError(
+            f"The formula {shown!r} cannot be read: {why}; write numbers, names, + - * / ^, brackets and "
+            f"{', '.join(_FUNCTIONS)}"
+        )
+
+    def next(self) -> tuple[str, str]:
+        return self.pieces[self.at] if self.at < len(self.pieces) else ("end", "")
+
+    def take(self, *signs: str) -> str | None:
+        """The next sign, if it is one of these."""
+        kind, text = self.next()
+        if kind != "sign" or text not in signs:
+            return None
+        self.at += 1
+        return text
+
+    def whole(self) -> Expression:
+        found = self.sum()
+        if self.next()[0] != "end":
+            raise self.wrong(f"'{self.next()[1]}' is not expected there")
+        return found
+
+    def sum(self) -> Expression:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.wrong(f"it nests deeper than {_DEEPEST} times")
+        left = self.product()
+        while sign := self.take("+", "-"):
+            left = Expression(sign, (left, self.product()))
+        self.depth -= 1
+        return left
+
+    def product(self) -> Expression:
+        left = self.signed()
+        while sign := self.take("*", "/"):
+            left = Expression(sign, (left, self.signed()))
+        return left
+
+    def signed(self) -> Expression:
+        minus = 0
+        while self.take("-"):
+            minus += 1
+        return Expression("negative", (self.power(),)) if minus % 2 else self.power()
+
+    def power(self) -> Expression:
+        base = self.atom()
+        if not self.take("^"):
+            return base
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.wrong(f"it nests deeper than {_DEEPEST} times")
+        exponent = self.signed()
+        self.depth -= 1
+        return Expression("^", (base, exponent))
+
+    def atom(self) -> Expression:
+        kind, text = self.next()
+        self.at += 1
+        if kind == "number":
+            if float(text) == float("inf"):
+                raise self.wrong(f"{text} is too large a number")
+            return Expression("number", value=float(text))
+        if kind == "name" and self.take("("):
+            if text not in _FUNCTIONS:
+                raise self.wrong(f"'{text}' is no function")
+            return Expression(text, (self.closed(),))
+        if kind == "name":
+            return Expression("name", value=text)
+        if (kind, text) == ("sign", "("):
+            return self.closed()
+        raise self.wrong("it ends too early" if kind == "end" else f"'{text}' is not expected there")
+
+    def closed(self) -> Expression:
+        inside = self.sum()
+        if not self.take(")"):
+            raise self.wrong("a bracket is not closed")
+        return inside

@@ -1,0 +1,67 @@
+"""A small neural network as a term that nobody knows."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from pdefit._util.errors import PdefitError
+from pdefit.systems.terms.base import AbstractTerm
+
+# the part of usual weights that the last layer starts with
+_SMALL = 0.1
+
+
+class Network(AbstractTerm):
+    """A term as a small network of a few inputs, nearly zero at first, so that the known rest decides.
+
+    For a function of two inputs or more of which nothing is known. Of one input `Series` needs fewer numbers. It can take
+    over known terms of the same inputs, which `pdefit identify` tells.
+
+    **Arguments:**
+
+    - `inputs`: the names of its inputs.
+    - `sizes`: the usual size of each, by which it is divided. By default 1, and in an experiment what the data show.
+    - `size`: the usual size of the term; by default as `sizes`.
+    - `width`, `depth`: neurons of a hidden layer, and the number of these layers; default 8 and 2.
+    - `seed`: of the weights; default 0.
+    """
+
+    net: eqx.nn.MLP
+    inputs: tuple[str, ...] = eqx.field(static=True)
+    sizes: tuple[float, ...] | None = eqx.field(static=True)
+    size: float | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        sizes: Sequence[float] | None = None,
+        size: float | None = None,
+        width: int = 8,
+        depth: int = 2,
+        seed: int = 0,
+    ):
+        self.inputs = tuple(inputs)
+        self.sizes = None if sizes is None else tuple(map(float, sizes))
+        self.size = None if size is None else float(size)
+        given = (*(self.sizes or ()), 1.0 if self.size is None else self.size)
+        if not self.inputs or self.sizes and len(self.sizes) != len(self.inputs) or min(given) <= 0:
+            raise PdefitError(
+                f"A network expects an input or more, and positive sizes, one for each, but got {list(self.inputs)} and {sizes}"
+            )
+        if width < 1 or depth < 1:
+            raise PdefitError(f"A network expects a layer and a neuron or more, but got width {width}, depth {depth}")
+        net = eqx.nn.MLP(len(self.inputs), "scalar", width, depth, jnp.tanh, key=jax.random.key(seed), dtype=float)
+        last = jax.tree.map(lambda w: _SMALL * w, net.layers[-1])
+        self.net = eqx.tree_at(lambda n: n.layers[-1], net, last)
+
+    def scaled(self, sizes, size):
+        return eqx.tree_at(lambda n: n.net, Network(self.inputs, self.sizes or sizes, self.size or size), self.net)
+
+    def __call__(self, *values: Array) -> Array:
+        sizes = self.sizes or (1.0,) * len(self.inputs)
+        scaled = jnp.broadcast_arrays(*(jnp.asarray(x) / s for x, s in zip(values, sizes, strict=True)))
+        rows = jnp.stack([x.ravel() for x in scaled], axis=-1)
+        return (self.size or 1.0) * jax.vmap(self.net)(rows).reshape(scaled[0].shape)

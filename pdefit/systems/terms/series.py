@@ -1,0 +1,79 @@
+"""Series of basis functions of one input as a term that nobody knows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit.systems.terms.base import AbstractTerm
+from pdefit.systems.time_series import interpolated
+
+_BASES = "chebyshev", "fourier", "spline"
+
+
+class Series(AbstractTerm):
+    """A term of one input as a sum of basis functions over a range: Chebyshev polynomials, sines and cosines, or a spline.
+
+    For a function of one input: a growth rate over the density, a diffusivity, a flux. It is linear in its coefficients, so
+    that fits and intervals are easier than those of a network. Outside of its range it keeps the value of the nearest end;
+    a Fourier series repeats.
+
+    **Arguments:**
+
+    - `inputs`: the name of its input.
+    - `low`, `high`: the range, in the unit of the input.
+    - `basis`: `chebyshev`, `fourier` or `spline`; default `chebyshev`. A Fourier series is periodic over the range.
+    - `count`: the number of coefficients, or of knots of the spline; default 6. Of `fourier` it is odd.
+    - `coefficients`: these, in the unit of the term, (count,), or a number for all; default 0.
+    """
+
+    coefficients: Float[Array, " k"]
+    inputs: tuple[str, ...] = eqx.field(static=True)
+    low: float = eqx.field(static=True)
+    high: float = eqx.field(static=True)
+    basis: str = eqx.field(static=True)
+
+    def __init__(
+        self,
+        inputs: Sequence[str],
+        low: float,
+        high: float,
+        basis: str = "chebyshev",
+        count: int = 6,
+        coefficients: Any = 0.0,
+    ):
+        if basis not in _BASES:
+            raise unknown("basis of a series", basis, _BASES)
+        self.inputs, self.low, self.high, self.basis = tuple(inputs), float(low), float(high), basis
+        if len(self.inputs) != 1 or not self.low < self.high:
+            raise PdefitError(
+                f"A series expects one input and a range of it, but got {list(self.inputs)} from {low:g} to {high:g}; take a "
+                f"network for several inputs"
+            )
+        if count < 2 or basis == "fourier" and count % 2 == 0:
+            raise PdefitError(f"A series expects two coefficients or more, an odd number with fourier, but got {count}")
+        self.coefficients = jnp.broadcast_to(jnp.asarray(coefficients, float), (count,))
+
+    def __call__(self, *values: Array) -> Array:
+        (x,) = values
+        c, n = self.coefficients, self.coefficients.size
+        part = (jnp.asarray(x) - self.low) / (self.high - self.low)
+        if self.basis == "fourier":
+            waves = 2 * np.pi * jnp.outer(part.ravel(), jnp.arange(1, n // 2 + 1))
+            found = c[0] + jnp.sin(waves) @ c[1 : n // 2 + 1] + jnp.cos(waves) @ c[n // 2 + 1 :]
+            return found.reshape(part.shape)
+        if self.basis == "spline":
+            knots = np.linspace(0.0, 1.0, n)
+            flat = jax.vmap(lambda one: interpolated(knots, c, one, "smooth"))(part.ravel())
+            return flat.reshape(part.shape)
+        z = 2 * jnp.clip(part, 0.0, 1.0) - 1
+        # by Clenshaw's recurrence
+        after, last = jnp.zeros_like(z), jnp.zeros_like(z)
+        for k in range(n - 1, 0, -1):
+            after, last = c[k] + 2 * z * after - last, after
+        return c[0] + z * after - last

@@ -1,0 +1,137 @@
+"""Systems with unknown terms beside their known ones."""
+
+import functools
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.trees import named_fields
+from pdefit.data.observations import Observations
+from pdefit.systems.capabilities import AbstractGridded, AbstractMechanical
+from pdefit.systems.linear_operators import AbstractSplit
+from pdefit.systems.system import AbstractSystem, parameter
+from pdefit.systems.terms.base import AbstractTerm
+
+_PREFIX = "unknown_"
+
+
+def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> AbstractSystem:
+    """A system whose fields change by unknown terms, too, beside what its equations say.
+
+    A term of the field `prey` is the parameter `unknown_prey` of the new system, and its arrays can be controls. All else
+    is as in the system: parameters, coordinates, capabilities. What it states of conserved quantities and exact solutions
+    holds without the terms.
+
+    **Arguments:**
+
+    - `system`: the known rest.
+    - `terms`: by the name of a field the term that is added to its rate.
+
+    **Errors:** PdefitError for names that are no fields, for states whose fields differ in shape from a term's inputs, and
+    for second-order equations, whose accelerations no term can join.
+    """
+    if not terms:
+        return system
+    if isinstance(system, AbstractMechanical):
+        raise PdefitError(
+            f"{type(system).__name__} is of second order, where terms cannot be added; declare the term in it"
+        )
+    y = named_fields(jax.eval_shape(lambda: system.init(jax.random.key(0))))
+    for field, term in terms.items():
+        if field not in y:
+            raise unknown("field with an unknown term", field, y)
+        for name in term.inputs:
+            if name not in (*y, "t"):
+                raise unknown(f"input of the unknown term of {field}", name, (*y, "t"))
+            if name != "t" and y[name].shape != y[field].shape:
+                raise PdefitError(
+                    f"The unknown term of {field} depends on {name} point by point, but their shapes are {y[field].shape} and "
+                    f"{y[name].shape}"
+                )
+    units = system.coords() if isinstance(system, AbstractGridded) else {}
+    per = "" if system.time_unit == "1" else f"/{system.time_unit}"
+    declared = tuple((f, f"{units[f].unit if f in units else '1'}{per}") for f in terms)
+    made = _extended(type(system), declared)
+    known = {name: getattr(system, name) for name in system.__dataclass_fields__}
+    new = object.__new__(made)
+    for name, value in {**known, **{_PREFIX + f: term for f, term in terms.items()}}.items():
+        object.__setattr__(new, name, value)
+    return new
+
+
+def unknown_terms(system: AbstractSystem) -> dict[str, AbstractTerm]:
+    """The terms of a system that `with_unknown` made, by the name of the field that each changes."""
+    return {f: getattr(system, _PREFIX + f) for f, _ in getattr(type(system), "_unknown", ())}
+
+
+def sized_by_data(system: AbstractSystem, observations: Observations) -> AbstractSystem:
+    """A system whose unknown terms have the sizes of data, where theirs were left open.
+
+    The size of an input is the largest that was observed, and that of a term the root mean square rate of its field beyond
+    noise. What was not observed has the size 1.
+
+    **Arguments:**
+
+    - `system`: as `with_unknown` makes it.
+    - `observations`: the record.
+    """
+    terms = unknown_terms(system)
+    if not terms:
+        return system
+    sizes, rates, steps = {}, {}, np.diff(observations.ts)
+    for name, values in observations.values.items():
+        mask = np.asarray(observations.mask[name])
+        x = np.where(mask, np.asarray(values, float), np.nan)
+        noise = np.broadcast_to(np.asarray(observations.sigma[name], float), x.shape)
+        sizes[name] = float(np.nanmax(np.abs(x), initial=0.0)) or 1.0
+        squares = np.diff(x, axis=0) ** 2 - noise[1:] ** 2 - noise[:-1] ** 2
+        squares = squares / steps.reshape(-1, *[1] * (x.ndim - 1)) ** 2
+        known = squares[np.isfinite(squares)]
+        rates[name] = float(np.sqrt(max(known.mean(), 0.0))) if known.size else 0.0
+    made = [
+        term.scaled(tuple(sizes.get(n, 1.0) for n in term.inputs), rates.get(f, 0.0) or 1.0)
+        for f, term in terms.items()
+    ]
+    return eqx.tree_at(lambda s: [getattr(s, _PREFIX + f) for f in terms], system, made)
+
+
+@functools.cache
+def _extended(known: type[AbstractSystem], declared: tuple[tuple[str, str], ...]) -> type[AbstractSystem]:
+    """The class of a system with a parameter for each unknown term, by the name and the unit of its field's rate."""
+
+    def added(self: Any, t: Array, y: PyTree, rates: PyTree) -> PyTree:
+        values = named_fields(y) | {"t": jnp.asarray(t)}
+        more = {f: getattr(self, _PREFIX + f) for f, _ in declared}
+        change = {f: term(*(values[name] for name in term.inputs)) for f, term in more.items()}
+        leaves, tree = jax.tree.flatten(rates)
+        names = named_fields(rates)
+        return tree.unflatten(
+            [r + change[n].astype(r.dtype) if n in change else r for n, r in zip(names, leaves, strict=True)]
+        )
+
+    def vector_field(self: Any, t: Array, y: PyTree, args: PyTree) -> PyTree:
+        return added(self, t, y, known.vector_field(self, t, y, args))
+
+    def explicit(self: Any, t: Array, y: PyTree, args: PyTree) -> PyTree:
+        return added(self, t, y, getattr(known, "explicit")(self, t, y, args))  # noqa: B009
+
+    body: dict[str, Any] = {
+        _PREFIX + f: parameter(unit=unit, doc=f"unknown rate of {f}", default=None) for f, unit in declared
+    }
+    body |= {
+        "__annotations__": {_PREFIX + f: Any for f, _ in declared},
+        "__doc__": known.__doc__,
+        "__module__": known.__module__,
+        "vector_field": vector_field,
+        "_unknown": declared,
+    }
+    if issubclass(known, AbstractSplit):
+        body["explicit"] = explicit
+    return types.new_class(known.__name__, (known,), {}, lambda namespace: namespace.update(body))
