@@ -40,7 +40,7 @@ from pdefit.cli.sweeps.record import recorded_sweep
 from pdefit.output.store.runs import RunFiles
 
 # verbs configured by Hydra that take a run directory, too, and those that take nothing else
-_ALSO_ON_A_RUN, _ON_A_RUN = ("certify", "doctor", "identify"), ("resume", "profile")
+_ALSO_ON_A_RUN, _ON_A_RUN = ("certify", "doctor", "identify"), ("resume", "profile", "discover")
 
 # jobs of a sweep after which compiled programs are forgotten: jobs of equal shapes share them
 _FORGET_EVERY = 10

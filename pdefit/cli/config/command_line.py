@@ -12,7 +12,7 @@ VERBS = ("fit", "simulate", "plan", "compare-adjoints", "sensitivity", "certify"
 # all verbs, and the modules with their functions
 MODULES = {
     **dict.fromkeys(("fit", "resume"), "run.fit"),
-    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify", "identify", "design", "profile")},
+    **{verb: f"run.{verb}" for verb in ("simulate", "plan", "certify", "identify", "design", "profile", "discover")},
     **dict.fromkeys(("compare-adjoints", "sensitivity", "doctor"), "run.studies"),
     **dict.fromkeys(("render", "report", "export"), "run.pictures"),
     **{verb: f"commands.{verb}" for verb in ("check", "compare", "list", "new", "sweep", "verify")},
@@ -160,6 +160,7 @@ USAGE = """usage: pdefit VERB [key=value ...]
                              and with discretisation=true fits once more with half the step, and half the cell width
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
   profile RUN [CONTROL ...]  the profiles of its numbers: intervals where the matrix is doubtful, and ends that data do not set
+  discover RUN               formulas in the place of its learned terms; degree=3 functions=[sin] most=6
   resume RUN                 continue a run that was stopped; max_iterations=N extends a finished one
   render RUN                 figures, movie, fields.xdmf of a run or a folder of runs; format=svg movie=false
                              (in ParaView choose the XDMF Reader for it, not Xdmf3)

@@ -12,7 +12,7 @@ from pdefit._util.errors import PdefitError
 
 # a formula that a person reads; limits of what a file may hold
 _LONGEST, _DEEPEST = 500, 30
-_FUNCTIONS: dict[str, Callable[[Any], Array]] = {
+FUNCTIONS: dict[str, Callable[[Any], Array]] = {
     "exp": jnp.exp, "log": jnp.log, "sqrt": jnp.sqrt, "sin": jnp.sin, "cos": jnp.cos, "tanh": jnp.tanh, "abs": jnp.abs,
 }  # fmt: skip
 _PIECE = re.compile(
@@ -75,7 +75,7 @@ class Expression:
             return repr(self.value).removesuffix(".0")
         if self.kind == "name":
             return str(self.value)
-        if self.kind in _FUNCTIONS:
+        if self.kind in FUNCTIONS:
             return f"{self.kind}({self.parts[0]})"
         if self.kind == "negative":
             return f"-{self._within(0, str)}"
@@ -104,7 +104,7 @@ class Expression:
             return rf"\sqrt{{{inside[0]}}}"
         if self.kind == "abs":
             return rf"\left|{inside[0]}\right|"
-        if self.kind in _FUNCTIONS:
+        if self.kind in FUNCTIONS:
             return rf"\{self.kind}\left({inside[0]}\right)"
         if self.kind == "negative":
             return f"-{self._within(0, write)}"
@@ -120,7 +120,7 @@ class Expression:
 
 
 _OPERATIONS: dict[str, Callable[..., Array]] = {
-    "+": jnp.add, "-": jnp.subtract, "*": jnp.multiply, "/": jnp.divide, "^": jnp.power, "negative": jnp.negative, **_FUNCTIONS,
+    "+": jnp.add, "-": jnp.subtract, "*": jnp.multiply, "/": jnp.divide, "^": jnp.power, "negative": jnp.negative, **FUNCTIONS,
 }  # fmt: skip
 
 
@@ -151,7 +151,7 @@ class _Reader:
         shown = self.text if len(self.text) <= 60 else self.text[:57] + "..."
         return PdefitError(
             f"The formula {shown!r} cannot be read: {why}; write numbers, names, + - * / ^, brackets and "
-            f"{', '.join(_FUNCTIONS)}"
+            f"{', '.join(FUNCTIONS)}"
         )
 
     def next(self) -> tuple[str, str]:
@@ -212,7 +212,7 @@ class _Reader:
                 raise self.wrong(f"{text} is too large a number")
             return Expression("number", value=float(text))
         if kind == "name" and self.take("("):
-            if text not in _FUNCTIONS:
+            if text not in FUNCTIONS:
                 raise self.wrong(f"'{text}' is no function")
             return Expression(text, (self.closed(),))
         if kind == "name":

@@ -71,6 +71,14 @@ def unknown_terms(system: AbstractSystem) -> dict[str, AbstractTerm]:
     return {f: getattr(system, _PREFIX + f) for f, _ in getattr(type(system), "_unknown", ())}
 
 
+def with_terms(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> AbstractSystem:
+    """A system with other terms in the place of its unknown ones.
+
+    **Arguments:** `system`, `terms`: as `with_unknown` made it, and by field the new ones.
+    """
+    return eqx.tree_at(lambda s: [getattr(s, _PREFIX + f) for f in terms], system, [*terms.values()])
+
+
 def sized_by_data(system: AbstractSystem, observations: Observations) -> AbstractSystem:
     """A system whose unknown terms have the sizes of data, where theirs were left open.
 
@@ -95,11 +103,8 @@ def sized_by_data(system: AbstractSystem, observations: Observations) -> Abstrac
         squares = squares / steps.reshape(-1, *[1] * (x.ndim - 1)) ** 2
         known = squares[np.isfinite(squares)]
         rates[name] = float(np.sqrt(max(known.mean(), 0.0))) if known.size else 0.0
-    made = [
-        term.scaled(tuple(sizes.get(n, 1.0) for n in term.inputs), rates.get(f, 0.0) or 1.0)
-        for f, term in terms.items()
-    ]
-    return eqx.tree_at(lambda s: [getattr(s, _PREFIX + f) for f in terms], system, made)
+    made = {f: t.scaled(tuple(sizes.get(n, 1.0) for n in t.inputs), rates.get(f, 0.0) or 1.0) for f, t in terms.items()}
+    return with_terms(system, made)
 
 
 @functools.cache

@@ -1,0 +1,34 @@
+"""A weighted sum of formulas beside a term, of which a regression takes some."""
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from pdefit.systems.terms.base import AbstractTerm
+from pdefit.systems.terms.expression import Expression
+
+
+class Combination(AbstractTerm):
+    """A term w g + sum_j c_j f_j / s_j of a term g and formulas f_j, such as a learned term and candidates for its form.
+
+    **Arguments:**
+
+    - `inputs`: the names of its inputs, those of g.
+    - `base`, `weight`: g and w.
+    - `coefficients`: c, (n,), in the unit of the term.
+    - `expressions`: f_j, formulas of the inputs.
+    - `sizes`: s_j, the usual size of each.
+    """
+
+    inputs: tuple[str, ...] = eqx.field(static=True)
+    base: AbstractTerm
+    weight: Float[Array, ""]
+    coefficients: Float[Array, " n"]
+    expressions: tuple[Expression, ...] = eqx.field(static=True)
+    sizes: tuple[float, ...] = eqx.field(static=True)
+
+    def __call__(self, *values: Array) -> Array:
+        named = dict(zip(self.inputs, values, strict=True))
+        total = self.weight * self.base(*values)
+        for c, f, size in zip(self.coefficients, self.expressions, self.sizes, strict=True):
+            total = total + c / size * f(named)
+        return total

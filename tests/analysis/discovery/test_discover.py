@@ -1,0 +1,84 @@
+"""Formulas found in the place of learned terms."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pdefit_populations import LotkaVolterra
+
+import pdefit
+from pdefit._util.errors import PdefitError
+from pdefit.analysis.discovery.discover import Discovery
+from pdefit.analysis.discovery.library import library
+from pdefit.analysis.discovery.subsets import penalty, subsets
+
+BOTH = ("prey", "predator")
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """What encounters do to prey, seen with noise, beside a series that a short fit has learned in its place."""
+    truth = LotkaVolterra(alpha=1.3, beta=0.9, gamma=1.8, delta=0.8, start=(0.44, 4.6))
+    ts = np.linspace(0.0, 3.0, 16)
+    y0 = truth.init(jax.random.key(0))
+    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.1), 0.005, jax.random.key(2))
+    rest = LotkaVolterra(alpha=1.3, beta=0.0, gamma=1.8, delta=0.8, start=(0.44, 4.6))
+    # near the truth, as a learned term is: of another form, and a little off
+    near = pdefit.terms.Formula("a * tanh(1.2 * prey * predator)", BOTH, {"a": -0.8})
+    problem = pdefit.Problem(pdefit.with_unknown(rest, {"prey": near}), y0)
+    J = pdefit.Functional(problem, data, {"unknown_prey": pdefit.Control()}, dt=0.1)
+    fit = pdefit.fit(J, [pdefit.optimizers.LevenbergMarquardt()])
+    return fit.functional, fit.theta
+
+
+def test_the_true_term_is_found_with_its_error(learned):
+    found = pdefit.discover(*learned, degree=2)
+    assert isinstance(found, Discovery) and str(found.best).startswith("prey: -0.9") and not found.misses
+    (((expression, value),),), ((error,),) = found.best.terms.values(), found.best.errors.values()
+    assert str(expression) == "prey * predator" and abs(value + 0.9) < 4 * error < 0.1
+    # the criterion of the best is the least, and the formula is a term that can be fitted
+    assert all(a.criterion <= b.criterion for a, b in itertools.pairwise(found.found))
+    (formula,) = found.formulas().values()
+    x, y = jnp.asarray(0.7), jnp.asarray(2.0)
+    assert float(formula(x, y)) == pytest.approx(value * 1.4)
+    # a library without it is said to miss
+    assert pdefit.discover(*learned, degree=1).misses
+
+
+def test_a_system_without_unknown_terms_is_refused(learned):
+    functional, _ = learned
+    known = LotkaVolterra(alpha=1.3, beta=0.9, gamma=1.8, delta=0.8, start=(0.44, 4.6))
+    problem = pdefit.Problem(known, functional.problem.y0)
+    J = pdefit.Functional(problem, functional.observations, {"alpha": pdefit.transforms.Log()}, dt=0.1)
+    with pytest.raises(PdefitError, match="unknown terms"):
+        pdefit.discover(J, J.theta0)
+
+
+def test_libraries_hold_each_candidate_once():
+    found = [str(e) for e in library(("x", "y"), 2, ("sin",), ("x / (0.5 + x)", "x * y"), units={"y": "mm"})]
+    assert found == ["1", "x", "y", "x^2", "x * y", "y^2", "sin(x)", "x / (0.5 + x)"]
+    assert len(library(("x", "y"), 5, ("sin",))) == 23
+    with pytest.raises(PdefitError, match="the inputs are x"):
+        library(("x",), 1, (), ("x * z",))
+    with pytest.raises(PdefitError, match="larger than"):
+        library(tuple("abcdef"), 6)
+
+
+def test_subsets_are_the_best_of_their_size():
+    rng = np.random.default_rng(0)
+    columns, wanted = rng.normal(size=(40, 7)), np.array([0.0, 2.0, 0.0, 0.0, -1.0, 0.5, 0.0])
+    b = columns @ wanted + 0.01 * rng.normal(size=40)
+    best = {}
+    for chosen, fall in subsets(columns.T @ columns, columns.T @ b, 4):
+        best.setdefault(len(chosen), (chosen, fall))
+    for size in (1, 2, 3, 4):
+        falls = {
+            s: b @ b - np.linalg.lstsq(columns[:, s], b, rcond=None)[1][0]
+            for s in itertools.combinations(range(7), size)
+        }
+        chosen = max(falls, key=lambda s: falls[s])
+        assert best[size][0] == chosen and best[size][1] == pytest.approx(falls[chosen], rel=1e-6)
+    # what a term must bring grows with the number of sets there were
+    assert penalty(1, 2, 100) < penalty(1, 200, 100) and penalty(0, 50, 100) == pytest.approx(0.0)
