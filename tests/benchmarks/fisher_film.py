@@ -100,8 +100,9 @@ def main(words: list[str]):
         off = fields["u_predicted"][0] - np.load(folder / "truth.npy")
     print(f"first frame: {np.sqrt(np.mean(off**2)):.4f} rms, noise {NOISE}")
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+    end = f"{found['verdict']}; {found['iterations']} evaluations"
     seconds = "fit of {fit:.0f} s, command of {total:.0f} s".format(**found["seconds"])
-    print(f"{found['verdict']}; {found['iterations']} evaluations, {seconds}, J {found['loss_final']:.0f}, {memory:.0f} MB")
+    print(f"{end}, {seconds}, J {found['loss_final']:.0f}, {memory:.0f} MB")
 
 
 if __name__ == "__main__":
