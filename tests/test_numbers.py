@@ -22,6 +22,7 @@ UNMEASURED = (
     "cardiac/scar_map",
     "cardiac/voltage_only",
     "cardiac/voltage_only_50ms",
+    "cardiac/voltage_only_film",
     "reaction/gray_scott_hidden",
     "reaction/spiral_film",
     "reaction/scratch_assay",
