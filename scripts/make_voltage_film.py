@@ -1,15 +1,15 @@
-"""The voltage of heart tissue, filmed by a camera of 8 bits: the record of `experiment=cardiac/voltage_film`.
+"""The voltage of heart tissue, filmed by a camera of 8 bits: the record of `experiment=cardiac/voltage_only_film`.
 
     ./run python scripts/make_voltage_film.py [FOLDER [CELLS STOP [smooth] [euler] [exact]]]
 
 The tissue has the hard switches of the BOCF equations and takes steps of RK4 of 0.025 ms, where the experiment has smooth
-switches and Euler's method. Both have the same cells. A wave that turns, kicked three times, is filmed once per ms with the
+switches and longer steps. Both have the same cells. A wave that turns, kicked three times, is filmed once per ms with the
 shutter open for 0.4 ms. The lens blurs, the dye bleaches, and pixels are lost in a disc and along an edge. Counts have 8 bits
 and noise of 2 % of their range.
 
 Writes voltage_film.h5 to data/cardiac, 64 x 64 cells and 200 ms, or to FOLDER, CELLS x CELLS and until STOP; then
-voltage_truth.h5, all four fields in the first frame, too. `smooth` gives the truth smooth switches, `euler` the steps of the
-experiment, and `exact` leaves out the rounding to 8 bits. Takes a minute.
+voltage_truth.h5, all four fields in the first frame, too. `smooth` gives the truth smooth switches, `euler` steps of Euler's
+method of 0.1 ms, and `exact` leaves out the rounding to 8 bits. Takes a minute.
 """
 
 import dataclasses
