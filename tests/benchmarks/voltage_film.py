@@ -7,8 +7,8 @@ Euler's steps of 0.1 ms and have smooth switches. Parameters, camera and all fie
 trajectory is free for eight evaluations: the table is of bias alone, and not of what a guess adds.
 
 A nuisance that is ignored has its nominal value, a tenth off in gain and offset; blur, exposure and bleaching are left out, and
-lost pixels are dark, at the level of the offset. `solver`, `hard` and `exact` are other films: by RK4 with finer steps, by it with
-hard switches, and of counts without rounding.
+lost pixels are dark, at the level of the offset. `solver`, `hard` and `exact` are other films: by RK4 and finer steps, by it
+with hard switches, and of counts without rounding.
 
 A row: chi2 of a value, the mean error of the ten, that of each in per cent, and the rms errors of the fields at the start.
 """
