@@ -22,6 +22,8 @@ UNMEASURED = (
     "cardiac/scar_map",
     "cardiac/voltage_only",
     "cardiac/voltage_only_50ms",
+    "cardiac/voltage_only_film",
+    "populations/lotka_volterra_discovery",
     "reaction/gray_scott_hidden",
     "reaction/spiral_film",
     "reaction/scratch_assay",

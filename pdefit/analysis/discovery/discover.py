@@ -261,7 +261,7 @@ def _combinations(functional: Functional) -> dict[str, Combination]:
 
 def _with_candidates(
     functional: Functional, theta: Float[Array, " p"], candidates: Mapping[str, tuple[Expression, ...]]
-) -> tuple[Functional, Float[np.ndarray, " p"]]:
+) -> tuple[Functional, Float[np.ndarray, " q"]]:
     """The functional whose unknown terms are the learned ones, held, and candidates beside them, and its point there."""
     functional = with_tangents(functional)
     problem = functional.at(theta)
