@@ -18,9 +18,7 @@ from pdefit.integrate.solve import frames
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.vector import in_order
-from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.members._run import MemberRun
-from pdefit.inverse.members.members import Members
+from pdefit.inverse.members.holding import fits_holding
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
@@ -222,11 +220,9 @@ class _Search:
         held = [np.concatenate([h, np.repeat(self.weights[0], longest - h.size)]) for h in held]
         pad = _REFITTED - len(chosen)
         rows = np.concatenate([starts, np.tile(starts[:1], (pad, 1))])
-        members = Members.from_points(self.functional, jnp.asarray(rows)).holding(np.array(held + held[:1] * pad))
-        run = MemberRun(members, [Stage(LevenbergMarquardt(), _MOST)], _REFITTED, (), None)
-        run.minimise()
-        found = zip(chosen, run.theta, (2 * run.loss).tolist(), strict=False)
-        return {s: (x, self._criterion(chi2, len(s))) for s, x, chi2 in found if np.isfinite(chi2)}
+        found, loss = fits_holding(self.functional, rows, np.array(held + held[:1] * pad), LevenbergMarquardt(), _MOST)
+        ends = zip(chosen, found, (2 * loss).tolist(), strict=False)
+        return {s: (x, self._criterion(chi2, len(s))) for s, x, chi2 in ends if np.isfinite(chi2)}
 
     def _criterion(self, chi2: float, chosen: int) -> float:
         # a noise of unknown size is as large as the residuals
@@ -291,15 +287,10 @@ def _with_candidates(
 def _visited(functional: Functional, problem: Problem) -> dict[str, Array]:
     """The states at all observation times, by field, and the times."""
     ts, numerics = functional.observations.ts, functional.numerics(problem)
-    states = [*frames(problem.system, problem.y0, ts, numerics, t0=float(ts[0]))]
-    found = {n: jnp.stack(x) for n, x in _stacked(states).items()}
+    states = [named_fields(y) for y in frames(problem.system, problem.y0, ts, numerics, t0=float(ts[0]))]
+    found = {n: jnp.stack([jnp.asarray(y[n]) for y in states]) for n in states[0]}
     shape = max((x.shape for x in found.values()), key=len)
     return found | {"t": jnp.broadcast_to(jnp.asarray(ts).reshape(-1, *[1] * (len(shape) - 1)), shape)}
-
-
-def _stacked(states: Sequence[Any]) -> dict[str, list[Array]]:
-    named = [named_fields(y) for y in states]
-    return {n: [jnp.asarray(one[n]) for one in named] for n in named[0]}
 
 
 def _sum(chosen: Sequence[tuple[Expression, float]]) -> str:

