@@ -2,34 +2,23 @@
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.trees import named_fields
+from pdefit.analysis.discovery.candidates import combinations, with_candidates
 from pdefit.analysis.discovery.library import library
 from pdefit.analysis.discovery.subsets import penalty, subsets
-from pdefit.integrate.solve import frames
-from pdefit.inverse.controls.bind import bind
-from pdefit.inverse.controls.declare import Control
-from pdefit.inverse.controls.vector import in_order
 from pdefit.inverse.members.holding import fits_holding
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
-from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
-from pdefit.systems.terms.base import AbstractTerm
-from pdefit.systems.terms.combination import Combination
 from pdefit.systems.terms.expression import Expression
 from pdefit.systems.terms.formula import Formula
-from pdefit.systems.terms.unknown import unknown_terms, with_terms
+from pdefit.systems.terms.unknown import unknown_terms
 
 # sets that are fitted by the equations themselves, in one program; how many rounds of regression; evaluations of a fit
 _REFITTED, _ROUNDS, _MOST = 8, 4, 40
@@ -38,7 +27,7 @@ CLOSE = 6.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Formulation:
+class FoundTerms:
     """A set of terms that was fitted in the place of what was learned.
 
     **Arguments:**
@@ -73,13 +62,13 @@ class Discovery:
     - `functional`: the objective of these fits, with all candidates.
     """
 
-    found: tuple[Formulation, ...]
+    found: tuple[FoundTerms, ...]
     candidates: Mapping[str, tuple[Expression, ...]]
     values: int
     functional: Functional
 
     @property
-    def best(self) -> Formulation:
+    def best(self) -> FoundTerms:
         return self.found[0]
 
     @property
@@ -89,18 +78,18 @@ class Discovery:
         return bool(self.best.chi2 > degrees + 4 * np.sqrt(2 * degrees))
 
     @property
-    def rivals(self) -> tuple[Formulation, ...]:
+    def rivals(self) -> tuple[FoundTerms, ...]:
         """Other sets that the data do not tell from the best."""
         return tuple(f for f in self.found[1:] if f.criterion < self.best.criterion + CLOSE)
 
-    def formulas(self, of: Formulation | None = None) -> dict[str, Formula]:
+    def formulas(self, of: FoundTerms | None = None) -> dict[str, Formula]:
         """The terms of a set as `Formula`s whose constants are controls, by field.
 
         **Arguments:** `of`: the set; default the best.
         """
         made, terms = {}, unknown_terms(self.functional.problem.system)
         for field, chosen in (of or self.best).terms.items():
-            text = " + ".join(f"c{i + 1} * ({expression})" for i, (expression, _) in enumerate(chosen)) or "0"
+            text = " + ".join(f"c{i + 1} * ({e})".removesuffix(" * (1)") for i, (e, _) in enumerate(chosen)) or "0"
             constants = {f"c{i + 1}": value for i, (_, value) in enumerate(chosen)}
             made[field] = Formula(text, terms[field].inputs, constants)
         return made
@@ -133,17 +122,21 @@ def discover(
     - `most`: the most terms of all fields together; default 6.
     - `sigma_stated`: whether the noise is known; else it is estimated along by the best set.
 
-    **Errors:** PdefitError for a system without unknown terms.
+    **Errors:** PdefitError for a system without unknown terms, and for windows that begin at the data.
     """
     learned = unknown_terms(functional.problem.system)
     if not learned:
         raise PdefitError(
             "discover expects a system with unknown terms (with_unknown, or system.unknown in an experiment)"
         )
+    if functional.layout.segments > 1 and not functional.controls.nodes:
+        raise PdefitError(
+            "discover expects one trajectory, since windows begin at noisy data; end with a stage without them"
+        )
     candidates = {
         f: library(term.inputs, degree, functions, (formulas or {}).get(f, ())) for f, term in learned.items()
     }
-    made, begin = _with_candidates(functional, theta, candidates)
+    made, begin = with_candidates(functional, theta, candidates)
     count, values = sum(map(len, candidates.values())), functional.observed_values
     search = _Search(made, candidates, count, values, sigma_stated, most)
     found = search.around(begin)
@@ -155,7 +148,7 @@ def discover(
             break
         found |= more
     kept = sorted(found, key=lambda s: found[s][1])[:_REFITTED]
-    return Discovery(tuple(search.formulation(s, *found[s]) for s in kept), candidates, values, made)
+    return Discovery(tuple(search.found(s, *found[s]) for s in kept), candidates, values, made)
 
 
 class _Search:
@@ -229,7 +222,7 @@ class _Search:
         misfit = chi2 if self.stated else self.values * np.log(max(chi2, 1e-300))
         return float(misfit + penalty(chosen, self.count, self.values))
 
-    def formulation(self, chosen: tuple[int, ...], theta: np.ndarray, criterion: float) -> Formulation:
+    def found(self, chosen: tuple[int, ...], theta: np.ndarray, criterion: float) -> FoundTerms:
         """A fitted set in words, with standard errors."""
         free = np.sort(np.concatenate([self.others, self.places[list(chosen)]]).astype(int))
         _, _, matrix = normal_equations(self.functional, jnp.asarray(theta))
@@ -240,7 +233,7 @@ class _Search:
             covariance = determined_inverse(inner, column_norms(inner))[0]
             widened = 1.0 if self.stated else chi2 / max(self.values - free.size, 1)
             deviation[free] = np.sqrt(np.diag(covariance) * widened)
-        scale = {f: term.sizes for f, term in _combinations(self.functional).items()}
+        scale = {f: term.sizes for f, term in combinations(self.functional).items()}
         terms, errors, first = {}, {}, 0
         for f, known in self.candidates.items():
             own = [k - first for k in chosen if first <= k < first + len(known)]
@@ -248,49 +241,7 @@ class _Search:
             terms[f] = tuple((known[k], float(theta[places[k]] / scale[f][k])) for k in own)
             errors[f] = tuple(float(deviation[places[k]] / scale[f][k]) for k in own)
             first += len(known)
-        return Formulation(terms, errors, chi2, criterion, theta)
-
-
-def _combinations(functional: Functional) -> dict[str, Combination]:
-    return {f: t for f, t in unknown_terms(functional.problem.system).items() if isinstance(t, Combination)}
-
-
-def _with_candidates(
-    functional: Functional, theta: Float[Array, " p"], candidates: Mapping[str, tuple[Expression, ...]]
-) -> tuple[Functional, Float[np.ndarray, " q"]]:
-    """The functional whose unknown terms are the learned ones, held, and candidates beside them, and its point there."""
-    functional = with_tangents(functional)
-    problem = functional.at(theta)
-    learned = unknown_terms(problem.system)
-    visited = _visited(functional, problem)
-    combined: dict[str, AbstractTerm] = {}
-    for f, known in candidates.items():
-        inputs = {n: visited[n] for n in learned[f].inputs}
-        sizes = tuple(float(np.sqrt(np.mean(np.square(e(inputs))))) or 1.0 for e in known)
-        combined[f] = Combination(learned[f].inputs, learned[f], jnp.asarray(1.0), jnp.zeros(len(known)), known, sizes)
-    problem = dataclasses.replace(problem, system=with_terms(problem.system, combined))
-    declared: dict[str, Any] = {f"unknown_{f}": {"weight": Control(), "coefficients": Control()} for f in candidates}
-    more, problem = bind(problem, declared, jax.random.key(0), functional.observations)
-    gone = tuple(f"unknown_{f}." for f in candidates)
-    others = [c for c in functional.controls.items if not c.path.startswith(gone)]
-    controls = in_order([*others, *more.items])
-    kept = tuple(r for r in functional.regularizers if not r.control.startswith(gone))
-    made = eqx.tree_at(
-        lambda f: (f.problem, f.controls, f.regularizers),
-        functional,
-        (problem, controls, kept),
-        is_leaf=lambda x: x is None,
-    )
-    return made, np.asarray(made.controls.theta(problem))
-
-
-def _visited(functional: Functional, problem: Problem) -> dict[str, Array]:
-    """The states at all observation times, by field, and the times."""
-    ts, numerics = functional.observations.ts, functional.numerics(problem)
-    states = [named_fields(y) for y in frames(problem.system, problem.y0, ts, numerics, t0=float(ts[0]))]
-    found = {n: jnp.stack([jnp.asarray(y[n]) for y in states]) for n in states[0]}
-    shape = max((x.shape for x in found.values()), key=len)
-    return found | {"t": jnp.broadcast_to(jnp.asarray(ts).reshape(-1, *[1] * (len(shape) - 1)), shape)}
+        return FoundTerms(terms, errors, chi2, criterion, theta)
 
 
 def _sum(chosen: Sequence[tuple[Expression, float]]) -> str:

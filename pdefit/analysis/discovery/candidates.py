@@ -1,0 +1,76 @@
+"""Learned terms of a fit with candidate formulas beside them."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit._util.trees import named_fields
+from pdefit.integrate.solve import frames
+from pdefit.inverse.controls.bind import bind
+from pdefit.inverse.controls.declare import Control
+from pdefit.inverse.controls.vector import in_order
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.terms.base import AbstractTerm
+from pdefit.systems.terms.combination import Combination
+from pdefit.systems.terms.expression import Expression
+from pdefit.systems.terms.unknown import unknown_terms, with_terms
+
+
+def combinations(functional: Functional) -> dict[str, Combination]:
+    """The learned terms of a functional with the candidates beside them, by field.
+
+    **Arguments:** `functional`: as `with_candidates` makes it.
+    """
+    return {f: t for f, t in unknown_terms(functional.problem.system).items() if isinstance(t, Combination)}
+
+
+def with_candidates(
+    functional: Functional, theta: Float[Array, " p"], candidates: Mapping[str, tuple[Expression, ...]]
+) -> tuple[Functional, Float[np.ndarray, " q"]]:
+    """The functional whose unknown terms are the learned ones, held, and candidates beside them, and its point there.
+
+    **Arguments:**
+
+    - `functional`, `theta`: the fit, and its estimate, (p,).
+    - `candidates`: the formulas of every field with a learned term.
+    """
+    functional = with_tangents(functional)
+    problem = functional.at(theta)
+    learned = unknown_terms(problem.system)
+    visited = _visited(functional, problem)
+    combined: dict[str, AbstractTerm] = {}
+    for f, known in candidates.items():
+        inputs = {n: visited[n] for n in learned[f].inputs}
+        sizes = tuple(float(np.sqrt(np.mean(np.square(e(inputs))))) or 1.0 for e in known)
+        combined[f] = Combination(learned[f].inputs, learned[f], jnp.asarray(1.0), jnp.zeros(len(known)), known, sizes)
+    problem = dataclasses.replace(problem, system=with_terms(problem.system, combined))
+    declared: dict[str, Any] = {f"unknown_{f}": {"weight": Control(), "coefficients": Control()} for f in candidates}
+    more, problem = bind(problem, declared, jax.random.key(0), functional.observations)
+    gone = tuple(f"unknown_{f}." for f in candidates)
+    others = [c for c in functional.controls.items if not c.path.startswith(gone)]
+    controls = in_order([*others, *more.items])
+    kept = tuple(r for r in functional.regularizers if not r.control.startswith(gone))
+    made = eqx.tree_at(
+        lambda f: (f.problem, f.controls, f.regularizers),
+        functional,
+        (problem, controls, kept),
+        is_leaf=lambda x: x is None,
+    )
+    return made, np.asarray(made.controls.theta(problem))
+
+
+def _visited(functional: Functional, problem: Problem) -> dict[str, Array]:
+    """The states at all observation times, by field, and the times."""
+    ts, numerics = functional.observations.ts, functional.numerics(problem)
+    states = [named_fields(y) for y in frames(problem.system, problem.y0, ts, numerics, t0=float(ts[0]))]
+    found = {n: jnp.stack([jnp.asarray(y[n]) for y in states]) for n in states[0]}
+    shape = max((x.shape for x in found.values()), key=len)
+    return found | {"t": jnp.broadcast_to(jnp.asarray(ts).reshape(-1, *[1] * (len(shape) - 1)), shape)}
