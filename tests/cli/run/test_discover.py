@@ -8,7 +8,8 @@ SMALL = (
     "experiment=populations/lotka_volterra_discovery",
     "~system.unknown.prey",
     "~system.unknown.predator",
-    "+system.unknown.prey={name: formula, formula: 'a * tanh(prey * predator)', inputs: [prey, predator], constants: {a: -0.5}}",
+    "+system.unknown.prey={name: formula, formula: 'a * tanh(prey * predator)', inputs: [prey, predator],"
+    " constants: {a: -0.5}}",
     "system.delta=0.8",
     "~twin.system.delta",
     "~controls.unknown_predator",
@@ -33,7 +34,7 @@ def test_a_term_is_written_down(pdefit_inside, tmp_path):
     assert [row["term"] for row in best] == ["prey * predator"] and best[0]["field"] == "prey"
     assert abs(float(best[0]["coefficient"]) + 0.9) < 4 * float(best[0]["standard_error"]) < 0.2
     found = yaml.safe_load((tmp_path / "run" / "formulas.yaml").read_text())["system"]["unknown"]["prey"]
-    assert found["name"] == "formula" and found["formula"] == "c1 * prey * predator" and "terms.csv" in out
+    assert found["name"] == "formula" and found["formula"] == "c1 * (prey * predator)" and "terms.csv" in out
     for words, said in {
         ("degree=0",): "whole number from 1",
         ("functions=[eval]",): "functions expects some of",
