@@ -15,6 +15,7 @@ from pdefit.cli.run.discretisation import Discretisation
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say
 from pdefit.data.noise import rounding_step
+from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import VALUE
@@ -167,6 +168,10 @@ def _about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
     functional, lines, fallen = found.functional, list[str](), list[str]()
     theta, guess, names = np.asarray(found.theta), np.asarray(functional.theta0), functional.controls.names()
     for control, span in _numbers(found):
+        # one weight of a network says nothing
+        root, _, inside = control.name.partition(".")
+        if inside and root not in PARTS:
+            continue
         now, before = (np.ravel(np.asarray(control.to_physical(jnp.asarray(x[span])))) for x in (theta, guess))
         tiny = np.abs(now) < _FALLEN * np.abs(before)
         fallen += [names[span.start + k] for k in np.flatnonzero(tiny)]
