@@ -126,10 +126,10 @@ _OPERATIONS: dict[str, Callable[..., Array]] = {
 
 def _spelled(name: str) -> str:
     """A name in LaTeX: a letter with its index, or upright."""
-    letter, digits = re.fullmatch(r"([A-Za-z]*)_?(\w*)", name, re.A).groups() if name[0].isalpha() else ("", name)  # type: ignore[union-attr]
-    if len(letter) == 1:
-        return f"{letter}_{{{digits}}}" if digits else letter
-    return rf"\mathrm{{{name}}}".replace("_", r"\_")
+    found = re.fullmatch(r"([A-Za-z])_?(\d*)", name, re.A)
+    if found is None:
+        return rf"\mathrm{{{name}}}".replace("_", r"\_")
+    return f"{found[1]}_{{{found[2]}}}" if found[2] else found[1]
 
 
 class _Reader:
