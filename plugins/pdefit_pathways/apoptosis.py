@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 import pdefit
 from pdefit.capabilities import AbstractConservative, AbstractVerifiable, Example
-from pdefit_pathways.network import Rate
+from pdefit.terms import Network
 
 
 class Molecules(NamedTuple):
@@ -135,7 +135,8 @@ class HybridApoptosis(Apoptosis):
     """
 
     net: Any = pdefit.parameter(
-        default_factory=lambda: Rate((1.0, 0.01, 0.01, 0.01, 0.03, 0.03)), doc="change of caspase 3"
+        default_factory=lambda: Network(("y1", "y4", "y5", "y6", "y7", "y8"), (1.0, 0.01, 0.01, 0.01, 0.03, 0.03)),
+        doc="change of caspase 3",
     )
 
     def activation(self, y):

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 import pdefit
 from pdefit.capabilities import AbstractVerifiable, Example
-from pdefit_pathways.network import Rate
+from pdefit.terms import Network
 
 
 class Metabolites(NamedTuple):
@@ -132,7 +132,7 @@ class HybridGlycolysis(Glycolysis):
     """
 
     net: Any = pdefit.parameter(
-        default_factory=lambda: Rate((1.0, 1.0), size=10.0), unit="mM/min", doc="change of glucose"
+        default_factory=lambda: Network(("y1", "y6"), (1.0, 1.0), 10.0), unit="mM/min", doc="change of glucose"
     )
 
     def glucose(self, y, v):

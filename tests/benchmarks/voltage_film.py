@@ -1,4 +1,4 @@
-"""What a camera costs: ten parameters of heart tissue from a film, with each nuisance declared and ignored, one at a time.
+"""Errors of ten parameters of heart tissue from a camera's film, with all nuisances declared, and with one ignored at a time.
 
     ./run python tests/benchmarks/voltage_film.py [ROW ...] [SETTING ...]
 

@@ -21,7 +21,7 @@ from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.terms.base import AbstractTerm
 from pdefit.systems.terms.combination import Combination
 from pdefit.systems.terms.expression import Expression
-from pdefit.systems.terms.unknown import unknown_terms, with_terms
+from pdefit.systems.terms.unknown import parameter_of, unknown_terms, with_terms
 
 
 def combinations(functional: Functional) -> dict[str, Combination]:
@@ -52,9 +52,9 @@ def with_candidates(
         sizes = tuple(float(np.sqrt(np.mean(np.square(e(inputs))))) or 1.0 for e in known)
         combined[f] = Combination(learned[f].inputs, learned[f], jnp.asarray(1.0), jnp.zeros(len(known)), known, sizes)
     problem = dataclasses.replace(problem, system=with_terms(problem.system, combined))
-    declared: dict[str, Any] = {f"unknown_{f}": {"weight": Control(), "coefficients": Control()} for f in candidates}
+    declared: dict[str, Any] = {parameter_of(f): {"weight": Control(), "coefficients": Control()} for f in candidates}
     more, problem = bind(problem, declared, jax.random.key(0), functional.observations)
-    gone = tuple(f"unknown_{f}." for f in candidates)
+    gone = tuple(f"{parameter_of(f)}." for f in candidates)
     others = [c for c in functional.controls.items if not c.path.startswith(gone)]
     controls = in_order([*others, *more.items])
     kept = tuple(r for r in functional.regularizers if not r.control.startswith(gone))

@@ -12,13 +12,13 @@ from pdefit.analysis.discovery.candidates import combinations, with_candidates
 from pdefit.analysis.discovery.library import library
 from pdefit.analysis.discovery.subsets import penalty, subsets
 from pdefit.inverse.members.holding import fits_holding
-from pdefit.inverse.objective.compiled import VALUE, normal_equations
+from pdefit.inverse.objective.compiled import normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
 from pdefit.systems.terms.expression import Expression
 from pdefit.systems.terms.formula import Formula
-from pdefit.systems.terms.unknown import unknown_terms
+from pdefit.systems.terms.unknown import parameter_of, unknown_terms
 
 # sets that are fitted by the equations themselves, in one program; how many rounds of regression; evaluations of a fit
 _REFITTED, _ROUNDS, _MOST = 8, 4, 40
@@ -52,7 +52,7 @@ class FoundTerms:
 
 @dataclasses.dataclass(frozen=True)
 class Discovery:
-    """What a search for formulas has found.
+    """Formulas in the place of learned terms, with their rivals.
 
     **Arguments:**
 
@@ -137,8 +137,7 @@ def discover(
         f: library(term.inputs, degree, functions, (formulas or {}).get(f, ())) for f, term in learned.items()
     }
     made, begin = with_candidates(functional, theta, candidates)
-    count, values = sum(map(len, candidates.values())), functional.observed_values
-    search = _Search(made, candidates, count, values, sigma_stated, most)
+    search = _Search(made, candidates, sigma_stated, most)
     found = search.around(begin)
     for _ in range(_ROUNDS):
         best = min(found.values(), key=lambda one: one[1])
@@ -148,7 +147,7 @@ def discover(
             break
         found |= more
     kept = sorted(found, key=lambda s: found[s][1])[:_REFITTED]
-    return Discovery(tuple(search.found(s, *found[s]) for s in kept), candidates, values, made)
+    return Discovery(tuple(search.term_set(s, *found[s]) for s in kept), candidates, search.values, made)
 
 
 class _Search:
@@ -158,17 +157,15 @@ class _Search:
         self,
         functional: Functional,
         candidates: Mapping[str, tuple[Expression, ...]],
-        count: int,
-        values: int,
         sigma_stated: bool,
         most: int,
     ):
-        self.functional, self.candidates, self.count, self.values = functional, candidates, count, values
-        self.stated, self.most = sigma_stated, most
+        self.functional, self.candidates, self.stated, self.most = functional, candidates, sigma_stated, most
+        self.count, self.values = sum(map(len, candidates.values())), functional.observed_values
         names = [c.path for c in functional.controls.items for _ in range(c.size)]
-        of = {f: [i for i, n in enumerate(names) if n == f"unknown_{f}.coefficients"] for f in candidates}
+        of = {f: [i for i, n in enumerate(names) if n == f"{parameter_of(f)}.coefficients"] for f in candidates}
         self.places = np.concatenate([of[f] for f in candidates]).astype(int)
-        self.weights = np.array([names.index(f"unknown_{f}.weight") for f in candidates])
+        self.weights = np.array([names.index(f"{parameter_of(f)}.weight") for f in candidates])
         self.others = np.setdiff1d(np.arange(len(names)), [*self.places, *self.weights])
 
     def around(
@@ -177,8 +174,7 @@ class _Search:
         known: Collection[tuple[int, ...]] = (),
     ) -> dict[tuple[int, ...], tuple[np.ndarray, float]]:
         """New sets by regression around a point, each fitted: its point and its criterion."""
-        _, gradient, matrix = (np.asarray(x) for x in normal_equations(self.functional, jnp.asarray(theta)))
-        value = float(VALUE(self.functional, jnp.asarray(theta)))
+        value, gradient, matrix = (np.asarray(x) for x in normal_equations(self.functional, jnp.asarray(theta)))
         # the change that takes away what is learned, and all coefficients that there are
         away = np.zeros(theta.size)
         away[self.weights], away[self.places] = -theta[self.weights], -theta[self.places]
@@ -222,12 +218,12 @@ class _Search:
         misfit = chi2 if self.stated else self.values * np.log(max(chi2, 1e-300))
         return float(misfit + penalty(chosen, self.count, self.values))
 
-    def found(self, chosen: tuple[int, ...], theta: np.ndarray, criterion: float) -> FoundTerms:
+    def term_set(self, chosen: tuple[int, ...], theta: np.ndarray, criterion: float) -> FoundTerms:
         """A fitted set in words, with standard errors."""
         free = np.sort(np.concatenate([self.others, self.places[list(chosen)]]).astype(int))
-        _, _, matrix = normal_equations(self.functional, jnp.asarray(theta))
+        value, _, matrix = normal_equations(self.functional, jnp.asarray(theta))
         inner = np.asarray(matrix)[np.ix_(free, free)]
-        chi2 = 2 * float(VALUE(self.functional, jnp.asarray(theta)))
+        chi2 = 2 * float(value)
         deviation = np.full(theta.size, np.nan)
         if free.size:
             covariance = determined_inverse(inner, column_norms(inner))[0]

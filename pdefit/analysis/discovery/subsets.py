@@ -63,7 +63,9 @@ def _falls(matrix: np.ndarray, right: np.ndarray, sets: Int[np.ndarray, "s k"]) 
 
 
 def penalty(chosen: int, candidates: int, values: int) -> float:
-    """What a set of terms must lower chi2 by: the extended Bayesian criterion, which counts how many sets there were.
+    """The least fall of chi2 that a set of terms must bring, by the extended Bayesian criterion.
+
+    It counts how many sets there were to choose from.
 
     **Arguments:** `chosen` of `candidates` terms, by `values` measured ones.
 

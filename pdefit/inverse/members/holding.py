@@ -1,11 +1,14 @@
 """Fits of one objective that each hold some of its unknowns."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.members._run import MemberRun
+from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -27,7 +30,22 @@ def fits_holding(
     - `held`: the elements that each keeps; one may stand there twice.
     - `optimizer`, `max_iterations`: of each fit.
     """
-    members = Members.from_points(functional, jnp.asarray(theta0)).holding(held)
-    run = MemberRun(members, [Stage(optimizer, max_iterations)], len(theta0), (), None)
+    run = run_holding(functional, theta0, held, Stage(optimizer, max_iterations))
     run.minimise()
     return run.theta, run.loss
+
+
+def run_holding(
+    functional: AbstractObjective,
+    theta0: Float[np.ndarray, "E p"],
+    held: Int[np.ndarray, "E h"],
+    stage: Stage,
+    devices: tuple[Any, ...] = (),
+    callback: Callable[[MemberProgress], None] | None = None,
+) -> MemberRun:
+    """The bookkeeping of such fits, before they begin.
+
+    **Arguments:** as of `fits_holding`, and `stage`, `devices`, `callback` as of `MemberRun`.
+    """
+    members = Members.from_points(functional, jnp.asarray(theta0)).holding(held)
+    return MemberRun(members, [stage], len(theta0), devices, callback)

@@ -19,7 +19,10 @@ from pdefit.systems.linear_operators import AbstractSplit
 from pdefit.systems.system import AbstractSystem, parameter
 from pdefit.systems.terms.base import AbstractTerm
 
-_PREFIX = "unknown_"
+
+def parameter_of(field: str) -> str:
+    """The name of the parameter that is the unknown term of a field."""
+    return f"unknown_{field}"
 
 
 def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> AbstractSystem:
@@ -61,7 +64,7 @@ def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> A
     made = _extended(type(system), declared)
     known = {name: getattr(system, name) for name in system.__dataclass_fields__}
     new = object.__new__(made)
-    for name, value in {**known, **{_PREFIX + f: term for f, term in terms.items()}}.items():
+    for name, value in {**known, **{parameter_of(f): term for f, term in terms.items()}}.items():
         object.__setattr__(new, name, value)
     return new
 
@@ -73,7 +76,7 @@ def unknown_terms(system: AbstractSystem) -> dict[str, AbstractTerm]:
 
     - `system`: as `with_unknown` made it; another one has none.
     """
-    return {f: getattr(system, _PREFIX + f) for f, _ in getattr(type(system), "_unknown", ())}
+    return {f: getattr(system, parameter_of(f)) for f, _ in getattr(type(system), "_unknown", ())}
 
 
 def with_terms(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> AbstractSystem:
@@ -81,7 +84,7 @@ def with_terms(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> Abs
 
     **Arguments:** `system`, `terms`: as `with_unknown` made it, and by field the new ones.
     """
-    return eqx.tree_at(lambda s: [getattr(s, _PREFIX + f) for f in terms], system, [*terms.values()])
+    return eqx.tree_at(lambda s: [getattr(s, parameter_of(f)) for f in terms], system, [*terms.values()])
 
 
 def sized_by_data(system: AbstractSystem, observations: Observations) -> AbstractSystem:
@@ -118,7 +121,7 @@ def _extended(known: type[AbstractSystem], declared: tuple[tuple[str, str], ...]
 
     def added(self: Any, t: Array, y: PyTree, rates: PyTree) -> PyTree:
         values = named_fields(y) | {"t": jnp.asarray(t)}
-        more = {f: getattr(self, _PREFIX + f) for f, _ in declared}
+        more = {f: getattr(self, parameter_of(f)) for f, _ in declared}
         change = {f: term(*(values[name] for name in term.inputs)) for f, term in more.items()}
         leaves, tree = jax.tree.flatten(rates)
         names = named_fields(rates)
@@ -133,10 +136,10 @@ def _extended(known: type[AbstractSystem], declared: tuple[tuple[str, str], ...]
         return added(self, t, y, getattr(known, "explicit")(self, t, y, args))  # noqa: B009
 
     body: dict[str, Any] = {
-        _PREFIX + f: parameter(unit=unit, doc=f"unknown rate of {f}", default=None) for f, unit in declared
+        parameter_of(f): parameter(unit=unit, doc=f"unknown rate of {f}", default=None) for f, unit in declared
     }
     body |= {
-        "__annotations__": {_PREFIX + f: Any for f, _ in declared},
+        "__annotations__": {parameter_of(f): Any for f, _ in declared},
         "__doc__": known.__doc__,
         "__module__": known.__module__,
         "vector_field": vector_field,

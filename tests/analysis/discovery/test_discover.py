@@ -19,7 +19,7 @@ BOTH = ("prey", "predator")
 
 @pytest.fixture(scope="module")
 def learned():
-    """What encounters do to prey, seen with noise, beside a series that a short fit has learned in its place."""
+    """A fit of noisy predators and prey, in which a term of another form stands for their encounters."""
     truth = LotkaVolterra(alpha=1.3, beta=0.9, gamma=1.8, delta=0.8, start=(0.44, 4.6))
     ts = np.linspace(0.0, 3.0, 16)
     y0 = truth.init(jax.random.key(0))
