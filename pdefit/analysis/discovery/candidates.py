@@ -21,15 +21,15 @@ from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.terms.base import AbstractTerm
 from pdefit.systems.terms.combination import Combination
 from pdefit.systems.terms.expression import Expression
-from pdefit.systems.terms.unknown import parameter_of, unknown_terms, with_terms
+from pdefit.systems.terms.unknown import unknown_terms, with_terms
 
 
 def combinations(functional: Functional) -> dict[str, Combination]:
-    """The learned terms of a functional with the candidates beside them, by field.
+    """The learned terms of a functional with the candidates beside them, by name.
 
     **Arguments:** `functional`: as `with_candidates` makes it.
     """
-    return {f: t for f, t in unknown_terms(functional.problem.system).items() if isinstance(t, Combination)}
+    return {n: t for n, t in unknown_terms(functional.problem.system).items() if isinstance(t, Combination)}
 
 
 def with_candidates(
@@ -40,21 +40,23 @@ def with_candidates(
     **Arguments:**
 
     - `functional`, `theta`: the fit, and its estimate, (p,).
-    - `candidates`: the formulas of every field with a learned term.
+    - `candidates`: the formulas of every learned term, by its name.
     """
     functional = with_tangents(functional)
     problem = functional.at(theta)
     learned = unknown_terms(problem.system)
     visited = _visited(functional, problem)
     combined: dict[str, AbstractTerm] = {}
-    for f, known in candidates.items():
-        inputs = {n: visited[n] for n in learned[f].inputs}
+    for name, known in candidates.items():
+        base = learned[name]
+        # inputs that are no fields, such as gradients, have the size 1
+        inputs = {x: visited.get(x, jnp.ones(())) for x in base.inputs}
         sizes = tuple(float(np.sqrt(np.mean(np.square(e(inputs))))) or 1.0 for e in known)
-        combined[f] = Combination(learned[f].inputs, learned[f], jnp.asarray(1.0), jnp.zeros(len(known)), known, sizes)
+        combined[name] = Combination(base.inputs, base, jnp.asarray(1.0), jnp.zeros(len(known)), known, sizes)
     problem = dataclasses.replace(problem, system=with_terms(problem.system, combined))
-    declared: dict[str, Any] = {parameter_of(f): {"weight": Control(), "coefficients": Control()} for f in candidates}
+    declared: dict[str, Any] = {n: {"weight": Control(), "coefficients": Control()} for n in candidates}
     more, problem = bind(problem, declared, jax.random.key(0), functional.observations)
-    gone = tuple(f"{parameter_of(f)}." for f in candidates)
+    gone = tuple(f"{name}." for name in candidates)
     others = [c for c in functional.controls.items if not c.path.startswith(gone)]
     controls = in_order([*others, *more.items])
     kept = tuple(r for r in functional.regularizers if not r.control.startswith(gone))

@@ -18,7 +18,7 @@ from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
 from pdefit.systems.terms.expression import Expression
 from pdefit.systems.terms.formula import Formula
-from pdefit.systems.terms.unknown import parameter_of, unknown_terms
+from pdefit.systems.terms.unknown import unknown_terms
 
 # sets that are fitted by the equations themselves, in one program; how many rounds of regression; evaluations of a fit
 _REFITTED, _ROUNDS, _MOST = 8, 4, 40
@@ -32,7 +32,7 @@ class FoundTerms:
 
     **Arguments:**
 
-    - `terms`: by field the formulas, each with its coefficient.
+    - `terms`: by the name of the term the formulas, each with its coefficient.
     - `errors`: the standard error of each coefficient.
     - `chi2`: the misfit, in units of the noise.
     - `criterion`: chi2 and the penalty of so many terms.
@@ -46,8 +46,8 @@ class FoundTerms:
     theta: Float[np.ndarray, " p"]
 
     def __str__(self) -> str:
-        """The terms of every field, in a line."""
-        return "; ".join(f"{field}: {_sum(chosen)}" for field, chosen in self.terms.items())
+        """All of them in a line."""
+        return "; ".join(f"{name}: {_sum(chosen)}" for name, chosen in self.terms.items())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Discovery:
     **Arguments:**
 
     - `found`: the sets that were fitted, the best criterion first.
-    - `candidates`: by field the library.
+    - `candidates`: the library of every term.
     - `values`: the number of measured values.
     - `functional`: the objective of these fits, with all candidates.
     """
@@ -83,15 +83,15 @@ class Discovery:
         return tuple(f for f in self.found[1:] if f.criterion < self.best.criterion + CLOSE)
 
     def formulas(self, of: FoundTerms | None = None) -> dict[str, Formula]:
-        """The terms of a set as `Formula`s whose constants are controls, by field.
+        """The terms of a set as `Formula`s whose constants can be controls, by name.
 
         **Arguments:** `of`: the set; default the best.
         """
         made, terms = {}, unknown_terms(self.functional.problem.system)
-        for field, chosen in (of or self.best).terms.items():
+        for name, chosen in (of or self.best).terms.items():
             text = " + ".join(f"c{i + 1} * ({e})".removesuffix(" * (1)") for i, (e, _) in enumerate(chosen)) or "0"
             constants = {f"c{i + 1}": value for i, (_, value) in enumerate(chosen)}
-            made[field] = Formula(text, terms[field].inputs, constants)
+            made[name] = Formula(text, terms[name].inputs, constants)
         return made
 
 
@@ -117,17 +117,18 @@ def discover(
 
     **Arguments:**
 
-    - `functional`, `theta`: a fit of a system with unknown terms (`with_unknown`), and its estimate, (p,).
-    - `degree`, `functions`, `formulas`: of the library of every term, as of `library`; `formulas` by field.
+    - `functional`, `theta`: a fit of a system with terms among its controls, and its estimate, (p,).
+    - `degree`, `functions`, `formulas`: of the library of every term, as of `library`; `formulas` by term.
     - `most`: the most terms of all fields together; default 6.
     - `sigma_stated`: whether the noise is known; else it is estimated along by the best set.
 
     **Errors:** PdefitError for a system without unknown terms, and for windows that begin at the data.
     """
-    learned = unknown_terms(functional.problem.system)
+    controlled = {c.path.partition(".")[0] for c in functional.controls.items}
+    learned = {n: t for n, t in unknown_terms(functional.problem.system).items() if n in controlled}
     if not learned:
         raise PdefitError(
-            "discover expects a system with unknown terms (with_unknown, or system.unknown in an experiment)"
+            "discover expects a system with unknown terms that are controls (system.unknown in an experiment)"
         )
     if functional.layout.segments > 1 and not functional.controls.nodes:
         raise PdefitError(
@@ -163,9 +164,9 @@ class _Search:
         self.functional, self.candidates, self.stated, self.most = functional, candidates, sigma_stated, most
         self.count, self.values = sum(map(len, candidates.values())), functional.observed_values
         names = [c.path for c in functional.controls.items for _ in range(c.size)]
-        of = {f: [i for i, n in enumerate(names) if n == f"{parameter_of(f)}.coefficients"] for f in candidates}
-        self.places = np.concatenate([of[f] for f in candidates]).astype(int)
-        self.weights = np.array([names.index(f"{parameter_of(f)}.weight") for f in candidates])
+        own = [[i for i, n in enumerate(names) if n == f"{term}.coefficients"] for term in candidates]
+        self.places = np.concatenate(own).astype(int)
+        self.weights = np.array([names.index(f"{term}.weight") for term in candidates])
         self.others = np.setdiff1d(np.arange(len(names)), [*self.places, *self.weights])
 
     def around(

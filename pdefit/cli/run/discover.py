@@ -17,7 +17,7 @@ from pdefit.cli.run.recorded import at_best, open_run
 from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.tables import write_rows
 from pdefit.systems.terms.expression import FUNCTIONS
-from pdefit.systems.terms.unknown import unknown_terms
+from pdefit.systems.terms.unknown import parameter_of
 
 _DEFAULTS = {"degree": "3", "functions": "none", "most": "6"}
 
@@ -44,9 +44,7 @@ def run_discover(arguments: list[str], console: Console) -> None:
         sigma_stated=exp.sigma_stated,
     )
     write_rows(job.directory / "terms.csv", _rows(found))
-    write_text(
-        job.directory / "formulas.yaml", yaml.safe_dump({"system": {"unknown": _settings(found)}}, sort_keys=False)
-    )
+    write_text(job.directory / "formulas.yaml", yaml.safe_dump({"system": _settings(found)}, sort_keys=False))
     _print(found, console)
     console.print(
         f"written to {escape(str(job.directory / 'terms.csv'))}, and as settings for another fit to formulas.yaml",
@@ -65,7 +63,7 @@ def _rows(found: Discovery) -> list[dict[str, Any]]:
     return [
         {
             "rank": rank,
-            "field": field,
+            "of": name,
             "term": str(expression),
             "coefficient": value,
             "standard_error": error,
@@ -74,23 +72,23 @@ def _rows(found: Discovery) -> list[dict[str, Any]]:
             "latex": expression.latex(),
         }
         for rank, one in enumerate(found.found, 1)
-        for field, chosen in one.terms.items()
-        for (expression, value), error in zip(chosen, one.errors[field], strict=True)
+        for name, chosen in one.terms.items()
+        for (expression, value), error in zip(chosen, one.errors[name], strict=True)
     ]
 
 
 def _settings(found: Discovery) -> dict[str, Any]:
-    """The best terms as the section `system.unknown` of a configuration."""
-    inputs = {field: term.inputs for field, term in unknown_terms(found.functional.problem.system).items()}
-    return {
-        field: {
+    """The best terms as part of the section `system` of a configuration."""
+    own, added = {}, {}
+    for name, made in found.formulas().items():
+        field = name.removeprefix(parameter_of(""))
+        (added if field != name else own)[field] = {
             "name": "formula",
             "formula": str(made.expression),
-            "inputs": [*inputs[field]],
-            "constants": {name: float(np.asarray(x)) for name, x in made.constants.items()},
+            "inputs": [*made.inputs],
+            "constants": {c: float(np.asarray(x)) for c, x in made.constants.items()},
         }
-        for field, made in found.formulas().items()
-    }
+    return own | ({"unknown": added} if added else {})
 
 
 def _print(found: Discovery, console: Console) -> None:

@@ -70,32 +70,36 @@ def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> A
 
 
 def unknown_terms(system: AbstractSystem) -> dict[str, AbstractTerm]:
-    """The unknown terms of a system, by the name of the field that each changes.
+    """The terms in a system, by the name of the parameter that each is: those it declares, and those that were added.
 
     **Arguments:**
 
-    - `system`: as `with_unknown` made it; another one has none.
+    - `system`: as its own class or `with_unknown` made it; one of numbers alone has none.
     """
-    return {f: getattr(system, parameter_of(f)) for f, _ in getattr(type(system), "_unknown", ())}
+    held = {name: getattr(system, name) for name in system.__dataclass_fields__}
+    return {name: value for name, value in held.items() if isinstance(value, AbstractTerm)}
 
 
 def with_terms(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> AbstractSystem:
-    """A system with other terms in the place of its unknown ones.
+    """A system with other terms in the place of its own.
 
-    **Arguments:** `system`, `terms`: as `with_unknown` made it, and by field the new ones.
+    **Arguments:**
+
+    - `system`: one with terms.
+    - `terms`: the new ones, by names as of `unknown_terms`.
     """
-    return eqx.tree_at(lambda s: [getattr(s, parameter_of(f)) for f in terms], system, [*terms.values()])
+    return eqx.tree_at(lambda s: [getattr(s, name) for name in terms], system, [*terms.values()])
 
 
 def sized_by_data(system: AbstractSystem, observations: Observations) -> AbstractSystem:
     """A system whose unknown terms have the sizes of data, where theirs were left open.
 
-    The size of an input is the largest that was observed, and that of a term the root mean square rate of its field beyond
-    noise. What was not observed has the size 1.
+    The size of an input is the largest that was observed, and that of an added term the root mean square rate of its field
+    beyond noise. What was not observed has the size 1.
 
     **Arguments:**
 
-    - `system`: as `with_unknown` makes it.
+    - `system`: one with terms.
     - `observations`: the record.
     """
     terms = unknown_terms(system)
@@ -111,7 +115,8 @@ def sized_by_data(system: AbstractSystem, observations: Observations) -> Abstrac
         squares = squares / steps.reshape(-1, *[1] * (x.ndim - 1)) ** 2
         known = squares[np.isfinite(squares)]
         rates[name] = float(np.sqrt(max(known.mean(), 0.0))) if known.size else 0.0
-    made = {f: t.scaled(tuple(sizes.get(n, 1.0) for n in t.inputs), rates.get(f, 0.0) or 1.0) for f, t in terms.items()}
+    rates = {parameter_of(f): rate for f, rate in rates.items()}
+    made = {n: t.scaled(tuple(sizes.get(x, 1.0) for x in t.inputs), rates.get(n, 0.0) or 1.0) for n, t in terms.items()}
     return with_terms(system, made)
 
 
@@ -143,7 +148,6 @@ def _extended(known: type[AbstractSystem], declared: tuple[tuple[str, str], ...]
         "__doc__": known.__doc__,
         "__module__": known.__module__,
         "vector_field": vector_field,
-        "_unknown": declared,
     }
     if issubclass(known, AbstractSplit):
         body["explicit"] = explicit

@@ -31,7 +31,7 @@ def test_a_term_is_written_down(pdefit_inside, tmp_path):
     with open(tmp_path / "run" / "terms.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     best = [row for row in rows if row["rank"] == "1"]
-    assert [row["term"] for row in best] == ["prey * predator"] and best[0]["field"] == "prey"
+    assert [row["term"] for row in best] == ["prey * predator"] and best[0]["of"] == "unknown_prey"
     assert abs(float(best[0]["coefficient"]) + 0.9) < 4 * float(best[0]["standard_error"]) < 0.2
     found = yaml.safe_load((tmp_path / "run" / "formulas.yaml").read_text())["system"]["unknown"]["prey"]
     assert found["name"] == "formula" and found["formula"] == "c1 * (prey * predator)" and "terms.csv" in out

@@ -60,7 +60,7 @@ def test_a_known_term_given_as_unknown_makes_the_same_equations():
     ):
         assert float(one) == pytest.approx(float(two), rel=1e-14)
     assert isinstance(made, LotkaVolterra) and type(made).__name__ == "LotkaVolterra"
-    assert pdefit.unknown_terms(made)["prey"] is formula and pdefit.unknown_terms(rest) == {}
+    assert pdefit.unknown_terms(made)["unknown_prey"] is formula and pdefit.unknown_terms(rest) == {}
     # its constants are controls
     problem = pdefit.Problem(made, y)
     ts = np.linspace(0.0, 1.0, 6)
