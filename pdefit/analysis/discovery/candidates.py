@@ -51,8 +51,8 @@ def with_candidates(
         base = learned[name]
         # inputs that are no fields, such as gradients, have the size 1
         inputs = {x: visited.get(x, jnp.ones(())) for x in base.inputs}
-        sizes = tuple(float(np.sqrt(np.mean(np.square(e(inputs))))) or 1.0 for e in known)
-        combined[name] = Combination(base.inputs, base, jnp.asarray(1.0), jnp.zeros(len(known)), known, sizes)
+        sizes = jnp.asarray([float(np.sqrt(np.mean(np.square(e(inputs))))) or 1.0 for e in known])
+        combined[name] = Combination(base.inputs, base, jnp.asarray(1.0), jnp.zeros(len(known)), sizes, known)
     problem = dataclasses.replace(problem, system=with_terms(problem.system, combined))
     declared: dict[str, Any] = {n: {"weight": Control(), "coefficients": Control()} for n in candidates}
     more, problem = bind(problem, declared, jax.random.key(0), functional.observations)

@@ -1,7 +1,7 @@
 """Formulas of learned terms: which few candidates explain the data, and how surely."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,18 +10,13 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.discovery.candidates import combinations, with_candidates
 from pdefit.analysis.discovery.library import library
-from pdefit.analysis.discovery.subsets import penalty, subsets
-from pdefit.inverse.members.holding import fits_holding
-from pdefit.inverse.objective.compiled import normal_equations
+from pdefit.analysis.discovery.search import Search
+from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
-from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
 from pdefit.systems.terms.expression import Expression
 from pdefit.systems.terms.formula import Formula
 from pdefit.systems.terms.unknown import unknown_terms
 
-# sets that are fitted by the equations themselves, in one program; how many rounds of regression; evaluations of a fit
-_REFITTED, _ROUNDS, _MOST = 8, 4, 40
 # differences of the criterion below which two sets are not told apart
 CLOSE = 6.0
 
@@ -124,6 +119,43 @@ def discover(
 
     **Errors:** PdefitError for a system without unknown terms, and for windows that begin at the data.
     """
+    options = (degree, functions, formulas or {}, most, sigma_stated)
+    return _of_members([_ready(functional, theta, *options[:3])], *options[3:])[0]
+
+
+def discover_each(
+    fits: Sequence[tuple[Functional, Float[Array, " p"]]],
+    *,
+    degree: int = 3,
+    functions: Sequence[str] = (),
+    formulas: Mapping[str, Sequence[str]] | None = None,
+    most: int = 6,
+    sigma_stated: bool = True,
+) -> list[Discovery]:
+    """Formulas for the learned terms of many fits of one system, each by itself, in one program.
+
+    For many draws, animals or devices: how often is a term found? Steps must be constant.
+
+    **Arguments:**
+
+    - `fits`: a functional and its estimate each, of equal structure.
+    - `degree`, `functions`, `formulas`, `most`, `sigma_stated`: as of `discover`.
+    """
+    ready = [_ready(functional, theta, degree, functions, formulas or {}) for functional, theta in fits]
+    return _of_members(ready, most, sigma_stated)
+
+
+Ready = tuple[Functional, np.ndarray, dict[str, tuple[Expression, ...]]]
+
+
+def _ready(
+    functional: Functional,
+    theta: Float[Array, " p"],
+    degree: int,
+    functions: Sequence[str],
+    formulas: Mapping[str, Sequence[str]],
+) -> Ready:
+    """The functional with candidates beside its learned terms, its point there, and the candidates."""
     controlled = {c.path.partition(".")[0] for c in functional.controls.items}
     learned = {n: t for n, t in unknown_terms(functional.problem.system).items() if n in controlled}
     if not learned:
@@ -134,111 +166,47 @@ def discover(
         raise PdefitError(
             "discover expects one trajectory, since windows begin at noisy data; end with a stage without them"
         )
-    candidates = {
-        f: library(term.inputs, degree, functions, (formulas or {}).get(f, ())) for f, term in learned.items()
-    }
-    made, begin = with_candidates(functional, theta, candidates)
-    search = _Search(made, candidates, sigma_stated, most)
-    found = search.around(begin)
-    for _ in range(_ROUNDS):
-        best = min(found.values(), key=lambda one: one[1])
-        more = search.around(best[0], {*found})
-        if not more or min(c for _, c in more.values()) > best[1]:
-            found |= more
-            break
-        found |= more
-    kept = sorted(found, key=lambda s: found[s][1])[:_REFITTED]
-    return Discovery(tuple(search.term_set(s, *found[s]) for s in kept), candidates, search.values, made)
+    candidates = {n: library(term.inputs, degree, functions, formulas.get(n, ())) for n, term in learned.items()}
+    return *with_candidates(functional, theta, candidates), candidates
 
 
-class _Search:
-    """The search for sets of candidates; `places` are the elements of theta that are their coefficients."""
+def _of_members(ready: Sequence[Ready], most: int, sigma_stated: bool) -> list[Discovery]:
+    made, candidates = [J for J, _, _ in ready], ready[0][2]
+    begin = jnp.asarray(np.stack([x for _, x, _ in ready]))
+    members = Members.of(made).starting_at(begin) if len(made) > 1 else Members.from_points(made[0], begin)
+    search = Search(members, candidates, sigma_stated, most)
+    found = search.run()
+    told = search.deviations(found)
+    return [
+        Discovery(
+            tuple(_term_set(search, s, J, *found[e][s], *errors) for s, errors in told[e].items()),
+            candidates,
+            search.values,
+            J,
+        )
+        for e, J in enumerate(made)
+    ]
 
-    def __init__(
-        self,
-        functional: Functional,
-        candidates: Mapping[str, tuple[Expression, ...]],
-        sigma_stated: bool,
-        most: int,
-    ):
-        self.functional, self.candidates, self.stated, self.most = functional, candidates, sigma_stated, most
-        self.count, self.values = sum(map(len, candidates.values())), functional.observed_values
-        names = [c.path for c in functional.controls.items for _ in range(c.size)]
-        own = [[i for i, n in enumerate(names) if n == f"{term}.coefficients"] for term in candidates]
-        self.places = np.concatenate(own).astype(int)
-        self.weights = np.array([names.index(f"{term}.weight") for term in candidates])
-        self.others = np.setdiff1d(np.arange(len(names)), [*self.places, *self.weights])
 
-    def around(
-        self,
-        theta: Float[np.ndarray, " p"],
-        known: Collection[tuple[int, ...]] = (),
-    ) -> dict[tuple[int, ...], tuple[np.ndarray, float]]:
-        """New sets by regression around a point, each fitted: its point and its criterion."""
-        value, gradient, matrix = (np.asarray(x) for x in normal_equations(self.functional, jnp.asarray(theta)))
-        # the change that takes away what is learned, and all coefficients that there are
-        away = np.zeros(theta.size)
-        away[self.weights], away[self.places] = -theta[self.weights], -theta[self.places]
-        square = 2 * value + 2 * gradient @ away + away @ matrix @ away
-        gradient = gradient + matrix @ away
-        # what all others explain is no matter of the candidates
-        o, p = self.others, self.places
-        mixed, own = matrix[np.ix_(o, p)], matrix[np.ix_(o, o)]
-        inverse = determined_inverse(own, column_norms(own))[0] if o.size else np.zeros((0, 0))
-        square -= gradient[o] @ inverse @ gradient[o]
-        inner = matrix[np.ix_(p, p)] - mixed.T @ inverse @ mixed
-        right = mixed.T @ inverse @ gradient[o] - gradient[p]
-        sets = subsets(inner, right, self.most)
-        score = {s: self._criterion(float(square) - fall, len(s)) for s, fall in sets}
-        chosen = [s for s in sorted(score, key=lambda s: score[s]) if s not in known][:_REFITTED]
-        if not chosen:
-            return {}
-        starts = np.tile(theta + away, (len(chosen), 1))
-        for row, s in zip(starts, chosen, strict=True):
-            k = list(s)
-            coefficients = np.linalg.lstsq(inner[np.ix_(k, k)], right[k], rcond=1e-12)[0]
-            row[p[k]] = coefficients
-            row[o] -= inverse @ (gradient[o] + mixed[:, k] @ coefficients)
-        return self._fitted(chosen, starts)
-
-    def _fitted(
-        self, chosen: list[tuple[int, ...]], starts: np.ndarray
-    ) -> dict[tuple[int, ...], tuple[np.ndarray, float]]:
-        held = [np.setdiff1d(np.concatenate([self.places, self.weights]), self.places[list(s)]) for s in chosen]
-        # as many for all, and for every call, so that nothing is compiled twice
-        longest = self.count + self.weights.size
-        held = [np.concatenate([h, np.repeat(self.weights[0], longest - h.size)]) for h in held]
-        pad = _REFITTED - len(chosen)
-        rows = np.concatenate([starts, np.tile(starts[:1], (pad, 1))])
-        found, loss = fits_holding(self.functional, rows, np.array(held + held[:1] * pad), LevenbergMarquardt(), _MOST)
-        ends = zip(chosen, found, (2 * loss).tolist(), strict=False)
-        return {s: (x, self._criterion(chi2, len(s))) for s, x, chi2 in ends if np.isfinite(chi2)}
-
-    def _criterion(self, chi2: float, chosen: int) -> float:
-        # a noise of unknown size is as large as the residuals
-        misfit = chi2 if self.stated else self.values * np.log(max(chi2, 1e-300))
-        return float(misfit + penalty(chosen, self.count, self.values))
-
-    def term_set(self, chosen: tuple[int, ...], theta: np.ndarray, criterion: float) -> FoundTerms:
-        """A fitted set in words, with standard errors."""
-        free = np.sort(np.concatenate([self.others, self.places[list(chosen)]]).astype(int))
-        value, _, matrix = normal_equations(self.functional, jnp.asarray(theta))
-        inner = np.asarray(matrix)[np.ix_(free, free)]
-        chi2 = 2 * float(value)
-        deviation = np.full(theta.size, np.nan)
-        if free.size:
-            covariance = determined_inverse(inner, column_norms(inner))[0]
-            widened = 1.0 if self.stated else chi2 / max(self.values - free.size, 1)
-            deviation[free] = np.sqrt(np.diag(covariance) * widened)
-        scale = {f: term.sizes for f, term in combinations(self.functional).items()}
-        terms, errors, first = {}, {}, 0
-        for f, known in self.candidates.items():
-            own = [k - first for k in chosen if first <= k < first + len(known)]
-            places = self.places[first : first + len(known)]
-            terms[f] = tuple((known[k], float(theta[places[k]] / scale[f][k])) for k in own)
-            errors[f] = tuple(float(deviation[places[k]] / scale[f][k]) for k in own)
-            first += len(known)
-        return FoundTerms(terms, errors, chi2, criterion, theta)
+def _term_set(
+    search: Search,
+    chosen: tuple[int, ...],
+    functional: Functional,
+    theta: np.ndarray,
+    criterion: float,
+    chi2: float,
+    deviation: np.ndarray,
+) -> FoundTerms:
+    """A fitted set in words, with standard errors."""
+    scale = {name: np.asarray(term.sizes) for name, term in combinations(functional).items()}
+    terms, errors, first = {}, {}, 0
+    for name, known in search.candidates.items():
+        own = [k - first for k in chosen if first <= k < first + len(known)]
+        places = search.places[first : first + len(known)]
+        terms[name] = tuple((known[k], float(theta[places[k]] / scale[name][k])) for k in own)
+        errors[name] = tuple(float(deviation[places[k]] / scale[name][k]) for k in own)
+        first += len(known)
+    return FoundTerms(terms, errors, chi2, criterion, theta)
 
 
 def _sum(chosen: Sequence[tuple[Expression, float]]) -> str:

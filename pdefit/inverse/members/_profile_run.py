@@ -17,6 +17,7 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.holding import run_holding
+from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import undetermined
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
@@ -205,7 +206,8 @@ class ProfileRun:
     def _fits(
         self, theta: np.ndarray, held: Int[np.ndarray, "E h"], callback: Callable[[MemberProgress], None] | None
     ) -> MemberRun:
-        return run_holding(self.functional, theta, held, Stage(self.optimizer, _MOST), self.devices, callback)
+        members = Members.from_points(self.functional, jnp.asarray(theta))
+        return run_holding(members, held, Stage(self.optimizer, _MOST), self.devices, callback)
 
     def fitted(
         self, theta: Float[np.ndarray, "E p"], held: Int[np.ndarray, "E h"], resume: RunState | None

@@ -15,16 +15,16 @@ class Combination(AbstractTerm):
     - `inputs`: the names of its inputs, those of g.
     - `base`, `weight`: g and w.
     - `coefficients`: c, (n,), in the unit of the term.
+    - `sizes`: s_j, the usual size of each formula, (n,).
     - `expressions`: f_j, formulas of the inputs.
-    - `sizes`: s_j, the usual size of each.
     """
 
     inputs: tuple[str, ...] = eqx.field(static=True)
     base: AbstractTerm
     weight: Float[Array, ""]
     coefficients: Float[Array, " n"]
+    sizes: Float[Array, " n"]
     expressions: tuple[Expression, ...] = eqx.field(static=True)
-    sizes: tuple[float, ...] = eqx.field(static=True)
 
     def __call__(self, *values: Array) -> Array:
         named = dict(zip(self.inputs, values, strict=True))

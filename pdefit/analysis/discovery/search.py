@@ -1,0 +1,131 @@
+"""The search for sets of candidates that explain data in the place of learned terms."""
+
+from collections.abc import Mapping, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit.analysis.discovery.subsets import penalty, subsets
+from pdefit.inverse.members.holding import equations_of, fits_holding
+from pdefit.inverse.members.members import Members
+from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+from pdefit.systems.terms.expression import Expression
+
+# sets that are fitted by the equations themselves in a round; how many rounds; evaluations of a fit
+REFITTED, _ROUNDS, _MOST = 8, 4, 40
+
+# by its candidates the point and the criterion of a set that was fitted
+Fitted = dict[tuple[int, ...], tuple[np.ndarray, float]]
+
+
+class Search:
+    """The search for sets of candidates by many members at once.
+
+    Around a point the data move linearly with all candidates, so that sets are compared from normal equations alone. The
+    best are fitted by the equations themselves, and sets are compared anew around the best of them, until it stands.
+
+    **Arguments:**
+
+    - `members`: objectives as `with_candidates` makes them, of one system.
+    - `candidates`: the library of every term, by its name.
+    - `stated`: whether the noise is known.
+    - `most`: the most candidates of a set.
+    """
+
+    def __init__(self, members: Members, candidates: Mapping[str, tuple[Expression, ...]], stated: bool, most: int):
+        self.members, self.candidates, self.stated, self.most = members, candidates, stated, most
+        self.count, self.values = sum(map(len, candidates.values())), members.member(0).observed_values
+        names = [c.path for c in members.controls.items for _ in range(c.size)]
+        own = [[i for i, n in enumerate(names) if n == f"{term}.coefficients"] for term in candidates]
+        self.places = np.concatenate(own).astype(int)
+        self.weights = np.array([names.index(f"{term}.weight") for term in candidates])
+        self.others = np.setdiff1d(np.arange(len(names)), [*self.places, *self.weights])
+
+    def run(self) -> list[Fitted]:
+        """The sets that every member has fitted, from where it begins to where its best set stands."""
+        theta = np.array(self.members.theta0)
+        found = self._around(np.arange(self.members.count), theta, [{} for _ in theta])
+        going = np.arange(self.members.count)
+        for _ in range(_ROUNDS):
+            best = {e: min(found[e].values(), key=lambda one: one[1]) for e in going.tolist() if found[e]}
+            going = np.array([*best], int)
+            if not going.size:
+                break
+            more = self._around(going, np.stack([best[e][0] for e in best]), [found[e] for e in best])
+            for e, new in zip(best, more, strict=True):
+                found[e] |= new
+            better = [new and min(c for _, c in new.values()) < best[e][1] for e, new in zip(best, more, strict=True)]
+            going = going[np.array(better, bool)]
+        return found
+
+    def _around(self, which: np.ndarray, theta: np.ndarray, known: Sequence[Fitted]) -> list[Fitted]:
+        """New sets of some members by regression around a point of each, fitted."""
+        here = self.members.take(which).starting_at(jnp.asarray(theta))
+        chosen, starts = [], []
+        for x, value, gradient, matrix, old in zip(theta, *equations_of(here), known, strict=True):
+            sets, begins = self._chosen(x, float(value), gradient, matrix, old)
+            chosen.append(sets)
+            # as many for all, and for every call, so that nothing is compiled twice
+            starts.append(np.concatenate([begins, np.tile(x, (REFITTED - len(sets), 1))]))
+        if not any(chosen):
+            return [{} for _ in which]
+        held = np.tile(np.concatenate([self.places, self.weights]), (len(which), REFITTED, 1))
+        for e, sets in enumerate(chosen):
+            for i, s in enumerate(sets):
+                held[e, i, list(s)] = self.weights[0]
+        rows = here.take(np.repeat(np.arange(len(which)), REFITTED)).starting_at(jnp.asarray(np.concatenate(starts)))
+        ends, loss = fits_holding(rows, held.reshape(len(rows.theta0), -1), LevenbergMarquardt(), _MOST)
+        found: list[Fitted] = []
+        for e, sets in enumerate(chosen):
+            own = [(s, ends[e * REFITTED + i], 2 * float(loss[e * REFITTED + i])) for i, s in enumerate(sets)]
+            found.append({s: (x, self.criterion(chi2, len(s))) for s, x, chi2 in own if np.isfinite(chi2)})
+        return found
+
+    def _chosen(
+        self, theta: np.ndarray, value: float, gradient: np.ndarray, matrix: np.ndarray, known: Fitted
+    ) -> tuple[list[tuple[int, ...]], np.ndarray]:
+        """The new sets that explain the data best around a point, and where their fits begin."""
+        # the change that takes away what is learned, and all coefficients that there are
+        away = np.zeros(theta.size)
+        away[self.weights], away[self.places] = -theta[self.weights], -theta[self.places]
+        square = 2 * value + 2 * gradient @ away + away @ matrix @ away
+        gradient = gradient + matrix @ away
+        # what all others explain is no matter of the candidates
+        o, p = self.others, self.places
+        mixed, own = matrix[np.ix_(o, p)], matrix[np.ix_(o, o)]
+        inverse = determined_inverse(own, column_norms(own))[0] if o.size else np.zeros((0, 0))
+        square -= gradient[o] @ inverse @ gradient[o]
+        inner = matrix[np.ix_(p, p)] - mixed.T @ inverse @ mixed
+        right = mixed.T @ inverse @ gradient[o] - gradient[p]
+        score = {s: self.criterion(float(square) - fall, len(s)) for s, fall in subsets(inner, right, self.most)}
+        chosen = [s for s in sorted(score, key=lambda s: score[s]) if s not in known][:REFITTED]
+        starts = np.tile(theta + away, (len(chosen), 1))
+        for row, s in zip(starts, chosen, strict=True):
+            k = list(s)
+            coefficients = np.linalg.lstsq(inner[np.ix_(k, k)], right[k], rcond=1e-12)[0]
+            row[p[k]] = coefficients
+            row[o] -= inverse @ (gradient[o] + mixed[:, k] @ coefficients)
+        return chosen, starts
+
+    def criterion(self, chi2: float, chosen: int) -> float:
+        """The extended Bayesian criterion of a set of so many candidates."""
+        # a noise of unknown size is as large as the residuals
+        misfit = chi2 if self.stated else self.values * np.log(max(chi2, 1e-300))
+        return float(misfit + penalty(chosen, self.count, self.values))
+
+    def deviations(self, found: Sequence[Fitted]) -> list[dict[tuple[int, ...], tuple[float, np.ndarray]]]:
+        """chi2 and the standard errors of every element, by set, of the best sets of every member."""
+        best = [sorted(one, key=lambda s, one=one: one[s][1])[:REFITTED] for one in found]
+        which = np.repeat(np.arange(len(found)), [len(sets) for sets in best])
+        points = np.stack([found[e][s][0] for e, sets in enumerate(best) for s in sets])
+        values, _, matrices = equations_of(self.members.take(which).starting_at(jnp.asarray(points)))
+        told: list[dict[tuple[int, ...], tuple[float, np.ndarray]]] = [{} for _ in found]
+        for e, s, value, matrix in zip(which, [s for sets in best for s in sets], values, matrices, strict=True):
+            free = np.sort(np.concatenate([self.others, self.places[list(s)]]).astype(int))
+            inner, deviation = matrix[np.ix_(free, free)], np.full(matrix.shape[0], np.nan)
+            if free.size:
+                widened = 1.0 if self.stated else 2 * value / max(self.values - free.size, 1)
+                deviation[free] = np.sqrt(np.diag(determined_inverse(inner, column_norms(inner))[0]) * widened)
+            told[e][s] = 2 * float(value), deviation
+        return told
