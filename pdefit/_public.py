@@ -28,6 +28,8 @@ from pdefit.analysis.design.design import design as design
 from pdefit.analysis.design.result import Design as Design
 from pdefit.analysis.discovery.discover import Discovery as Discovery
 from pdefit.analysis.discovery.discover import discover as discover
+from pdefit.analysis.discovery.discover import discover_each as discover_each
+from pdefit.analysis.discovery.library import TermLibrary as TermLibrary
 from pdefit.analysis.forecast.lyapunov import LyapunovResult as LyapunovResult
 from pdefit.analysis.forecast.lyapunov import lyapunov as lyapunov
 from pdefit.analysis.goodness.evidence import Quality as Quality

@@ -11,17 +11,21 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.trees import named_fields
+from pdefit.analysis.discovery.library import CONSTANT
 from pdefit.integrate.solve import frames
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Control
+from pdefit.inverse.controls.transforms import Log
 from pdefit.inverse.controls.vector import in_order
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.terms.base import AbstractTerm
 from pdefit.systems.terms.combination import Combination
 from pdefit.systems.terms.expression import Expression
 from pdefit.systems.terms.unknown import unknown_terms, with_terms
+
+# where constants begin
+_PARTS = 0.1, 0.4, 1.6
 
 
 def combinations(functional: Functional) -> dict[str, Combination]:
@@ -37,6 +41,9 @@ def with_candidates(
 ) -> tuple[Functional, Float[np.ndarray, " q"]]:
     """The functional whose unknown terms are the learned ones, held, and candidates beside them, and its point there.
 
+    A candidate with a constant stands there several times, with different ones: in parts of the size of the input that
+    stands first in it.
+
     **Arguments:**
 
     - `functional`, `theta`: the fit, and its estimate, (p,).
@@ -46,15 +53,36 @@ def with_candidates(
     problem = functional.at(theta)
     learned = unknown_terms(problem.system)
     visited = _visited(functional, problem)
-    combined: dict[str, AbstractTerm] = {}
+    combined: dict[str, Combination] = {}
     for name, known in candidates.items():
         base = learned[name]
         # inputs that are no fields, such as gradients, have the size 1
         inputs = {x: visited.get(x, jnp.ones(())) for x in base.inputs}
-        sizes = jnp.asarray([float(np.sqrt(np.mean(np.square(e(inputs))))) or 1.0 for e in known])
-        combined[name] = Combination(base.inputs, base, jnp.asarray(1.0), jnp.zeros(len(known)), sizes, known)
+        copies = [(e, part) for e in known for part in (_PARTS if CONSTANT in e.names else (None,))]
+        constants, sizes = [], []
+        for e, part in copies:
+            own = {}
+            if part is not None:
+                first = next(inputs[n] for n in e.names if n != CONSTANT)
+                own = {CONSTANT: jnp.asarray(part * _size(first))}
+                constants.append(own[CONSTANT])
+            sizes.append(_size(e(inputs | own)))
+        combined[name] = Combination(
+            base.inputs,
+            base,
+            jnp.asarray(1.0),
+            jnp.zeros(len(copies)),
+            jnp.asarray(constants, float),
+            jnp.asarray(sizes),
+            tuple(e for e, _ in copies),
+            CONSTANT,
+        )
     problem = dataclasses.replace(problem, system=with_terms(problem.system, combined))
-    declared: dict[str, Any] = {n: {"weight": Control(), "coefficients": Control()} for n in candidates}
+    declared: dict[str, Any] = {
+        n: {"weight": Control(), "coefficients": Control()}
+        | ({"constants": Control(Log())} if t.constants.size else {})
+        for n, t in combined.items()
+    }
     more, problem = bind(problem, declared, jax.random.key(0), functional.observations)
     gone = tuple(f"{name}." for name in candidates)
     others = [c for c in functional.controls.items if not c.path.startswith(gone)]
@@ -76,3 +104,8 @@ def _visited(functional: Functional, problem: Problem) -> dict[str, Array]:
     found = {n: jnp.stack([jnp.asarray(y[n]) for y in states]) for n in states[0]}
     shape = max((x.shape for x in found.values()), key=len)
     return found | {"t": jnp.broadcast_to(jnp.asarray(ts).reshape(-1, *[1] * (len(shape) - 1)), shape)}
+
+
+def _size(x: Array) -> float:
+    """The root mean square of an array; 1 of nothing."""
+    return float(np.sqrt(np.mean(np.square(np.asarray(x))))) or 1.0

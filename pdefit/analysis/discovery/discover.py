@@ -3,16 +3,23 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.discovery.candidates import combinations, with_candidates
-from pdefit.analysis.discovery.library import library
+from pdefit.analysis.discovery.library import CONSTANT, TermLibrary
 from pdefit.analysis.discovery.search import Search
+from pdefit.analysis.goodness.holdout import withhold
+from pdefit.data.observations import Observations
+from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.shooting.formulation import Single
+from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.terms.expression import Expression
 from pdefit.systems.terms.formula import Formula
 from pdefit.systems.terms.unknown import unknown_terms
@@ -22,27 +29,54 @@ CLOSE = 6.0
 
 
 @dataclasses.dataclass(frozen=True)
+class Summand:
+    """A formula with its coefficient.
+
+    **Arguments:**
+
+    - `expression`: the formula, with K for its constant, if it has one.
+    - `coefficient`, `error`: its factor, and the standard error of that.
+    - `constant`, `constant_error`: K, and its standard error; None without one.
+    """
+
+    expression: Expression
+    coefficient: float
+    error: float
+    constant: float | None = None
+    constant_error: float | None = None
+
+    def __str__(self) -> str:
+        known = {} if self.constant is None else {CONSTANT: Expression("number", value=float(f"{self.constant:.4g}"))}
+        return f"{self.coefficient:.4g} {self.expression.with_names(known)}"
+
+
+@dataclasses.dataclass(frozen=True)
 class FoundTerms:
     """A set of terms that was fitted in the place of what was learned.
 
     **Arguments:**
 
-    - `terms`: by the name of the term the formulas, each with its coefficient.
-    - `errors`: the standard error of each coefficient.
+    - `terms`: by the name of the term its summands.
     - `chi2`: the misfit, in units of the noise.
     - `criterion`: chi2 and the penalty of so many terms.
     - `theta`: the point of the refit, with coefficients of all candidates, (p,).
+    - `held_out`: chi2 of a value at later frames, predicted from the first one; None without any.
     """
 
-    terms: Mapping[str, tuple[tuple[Expression, float], ...]]
-    errors: Mapping[str, tuple[float, ...]]
+    terms: Mapping[str, tuple[Summand, ...]]
     chi2: float
     criterion: float
     theta: Float[np.ndarray, " p"]
+    held_out: float | None = None
+
+    @property
+    def forms(self) -> frozenset[tuple[str, Expression]]:
+        """What it says, without numbers."""
+        return frozenset((name, one.expression) for name, own in self.terms.items() for one in own)
 
     def __str__(self) -> str:
         """All of them in a line."""
-        return "; ".join(f"{name}: {_sum(chosen)}" for name, chosen in self.terms.items())
+        return "; ".join(f"{name}: {_sum(own)}" for name, own in self.terms.items())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,16 +85,18 @@ class Discovery:
 
     **Arguments:**
 
-    - `found`: the sets that were fitted, the best criterion first.
+    - `found`: the sets that were fitted, the best criterion first. Of `discover_each` there is none where all blow up.
     - `candidates`: the library of every term.
     - `values`: the number of measured values.
     - `functional`: the objective of these fits, with all candidates.
+    - `draws`: what was best in each repetition with other noise, for which the best set was the truth.
     """
 
     found: tuple[FoundTerms, ...]
     candidates: Mapping[str, tuple[Expression, ...]]
     values: int
     functional: Functional
+    draws: tuple[FoundTerms, ...] = ()
 
     @property
     def best(self) -> FoundTerms:
@@ -77,28 +113,40 @@ class Discovery:
         """Other sets that the data do not tell from the best."""
         return tuple(f for f in self.found[1:] if f.criterion < self.best.criterion + CLOSE)
 
+    def frequency(self, name: str, expression: Expression) -> float | None:
+        """The part of the repetitions whose best set holds a formula; None without repetitions.
+
+        **Arguments:** `name`, `expression`: the term, and the formula.
+        """
+        return float(np.mean([(name, expression) in d.forms for d in self.draws])) if self.draws else None
+
     def formulas(self, of: FoundTerms | None = None) -> dict[str, Formula]:
         """The terms of a set as `Formula`s whose constants can be controls, by name.
 
         **Arguments:** `of`: the set; default the best.
         """
         made, terms = {}, unknown_terms(self.functional.problem.system)
-        for name, chosen in (of or self.best).terms.items():
-            text = " + ".join(f"c{i + 1} * ({e})".removesuffix(" * (1)") for i, (e, _) in enumerate(chosen)) or "0"
-            constants = {f"c{i + 1}": value for i, (_, value) in enumerate(chosen)}
-            made[name] = Formula(text, terms[name].inputs, constants)
+        for name, own in (of or self.best).terms.items():
+            texts, constants = [], {}
+            for i, one in enumerate(own, 1):
+                constants[f"c{i}"] = one.coefficient
+                if one.constant is not None:
+                    constants[f"{CONSTANT}{i}"] = one.constant
+                inside = one.expression.with_names({CONSTANT: Expression("name", value=f"{CONSTANT}{i}")})
+                texts.append(f"c{i} * ({inside})".removesuffix(" * (1)"))
+            made[name] = Formula(" + ".join(texts) or "0", terms[name].inputs, constants)
         return made
 
 
 def discover(
     functional: Functional,
     theta: Float[Array, " p"],
+    library: TermLibrary | None = None,
     *,
-    degree: int = 3,
-    functions: Sequence[str] = (),
-    formulas: Mapping[str, Sequence[str]] | None = None,
-    most: int = 6,
     sigma_stated: bool = True,
+    draws: int = 0,
+    seed: int = 0,
+    later: Observations | None = None,
 ) -> Discovery:
     """The few candidate formulas that explain the data in the place of learned terms.
 
@@ -113,23 +161,36 @@ def discover(
     **Arguments:**
 
     - `functional`, `theta`: a fit of a system with terms among its controls, and its estimate, (p,).
-    - `degree`, `functions`, `formulas`: of the library of every term, as of `library`; `formulas` by term.
-    - `most`: the most terms of all fields together; default 6.
+    - `library`: the candidates; default `TermLibrary()`.
     - `sigma_stated`: whether the noise is known; else it is estimated along by the best set.
+    - `draws`: repetitions with other noise about the trajectory of the best set, which tell how often it would be found if
+      it were the truth; default 0, else 2 or more.
+    - `seed`: of that noise.
+    - `later`: the record with its frames after the fitted ones, which each set then predicts; default none.
 
-    **Errors:** PdefitError for a system without unknown terms, and for windows that begin at the data.
+    **Errors:** PdefitError for a system without unknown terms, for windows that begin at the data, and where the equations
+    blow up with every set.
     """
-    options = (degree, functions, formulas or {}, most, sigma_stated)
-    return _of_members([_ready(functional, theta, *options[:3])], *options[3:])[0]
+    library = library or TermLibrary()
+    ready = _ready(functional, theta, library)
+    (found,) = _of_members([ready], _members([ready]), library, sigma_stated)
+    if not found.found:
+        raise PdefitError("With every set of terms the equations blow up; fit the learned terms to a minimum first")
+    if later is not None:
+        found = dataclasses.replace(found, found=_predicted(found, later, functional.observations.ts.size))
+    if draws:
+        made, begin = ready[0], jnp.asarray(found.best.theta)
+        again = Members.from_points(made, jnp.tile(begin, (draws, 1)))
+        again = again.with_data(Bootstrap(draws).data(made, begin, seed))
+        each = _of_members([ready] * draws, again, library, sigma_stated)
+        found = dataclasses.replace(found, draws=tuple(one.best for one in each if one.found))
+    return found
 
 
 def discover_each(
     fits: Sequence[tuple[Functional, Float[Array, " p"]]],
+    library: TermLibrary | None = None,
     *,
-    degree: int = 3,
-    functions: Sequence[str] = (),
-    formulas: Mapping[str, Sequence[str]] | None = None,
-    most: int = 6,
     sigma_stated: bool = True,
 ) -> list[Discovery]:
     """Formulas for the learned terms of many fits of one system, each by itself, in one program.
@@ -139,25 +200,20 @@ def discover_each(
     **Arguments:**
 
     - `fits`: a functional and its estimate each, of equal structure.
-    - `degree`, `functions`, `formulas`, `most`, `sigma_stated`: as of `discover`.
+    - `library`, `sigma_stated`: as of `discover`.
     """
-    ready = [_ready(functional, theta, degree, functions, formulas or {}) for functional, theta in fits]
-    return _of_members(ready, most, sigma_stated)
+    library = library or TermLibrary()
+    ready = [_ready(functional, theta, library) for functional, theta in fits]
+    return _of_members(ready, _members(ready), library, sigma_stated)
 
 
 Ready = tuple[Functional, np.ndarray, dict[str, tuple[Expression, ...]]]
 
 
-def _ready(
-    functional: Functional,
-    theta: Float[Array, " p"],
-    degree: int,
-    functions: Sequence[str],
-    formulas: Mapping[str, Sequence[str]],
-) -> Ready:
+def _ready(functional: Functional, theta: Float[Array, " p"], library: TermLibrary) -> Ready:
     """The functional with candidates beside its learned terms, its point there, and the candidates."""
-    controlled = {c.path.partition(".")[0] for c in functional.controls.items}
-    learned = {n: t for n, t in unknown_terms(functional.problem.system).items() if n in controlled}
+    system, controlled = functional.problem.system, {c.path.partition(".")[0] for c in functional.controls.items}
+    learned = {n: t for n, t in unknown_terms(system).items() if n in controlled}
     if not learned:
         raise PdefitError(
             "discover expects a system with unknown terms that are controls (system.unknown in an experiment)"
@@ -166,25 +222,29 @@ def _ready(
         raise PdefitError(
             "discover expects one trajectory, since windows begin at noisy data; end with a stage without them"
         )
-    candidates = {n: library(term.inputs, degree, functions, formulas.get(n, ())) for n, term in learned.items()}
+    units = {f: c.unit for f, c in system.coords().items()} if isinstance(system, AbstractGridded) else {}
+    candidates = {n: library.of(n, term.inputs, units) for n, term in learned.items()}
     return *with_candidates(functional, theta, candidates), candidates
 
 
-def _of_members(ready: Sequence[Ready], most: int, sigma_stated: bool) -> list[Discovery]:
-    made, candidates = [J for J, _, _ in ready], ready[0][2]
+def _members(ready: Sequence[Ready]) -> Members:
     begin = jnp.asarray(np.stack([x for _, x, _ in ready]))
-    members = Members.of(made).starting_at(begin) if len(made) > 1 else Members.from_points(made[0], begin)
-    search = Search(members, candidates, sigma_stated, most)
+    if len(ready) == 1:
+        return Members.from_points(ready[0][0], begin)
+    return Members.of([J for J, _, _ in ready]).starting_at(begin)
+
+
+def _of_members(ready: Sequence[Ready], members: Members, library: TermLibrary, sigma_stated: bool) -> list[Discovery]:
+    search = Search(members, sigma_stated, library.most)
     found = search.run()
-    told = search.deviations(found)
     return [
         Discovery(
-            tuple(_term_set(search, s, J, *found[e][s], *errors) for s, errors in told[e].items()),
+            tuple(_term_set(search, s, J, *own[s], *errors) for s, errors in told.items()),
             candidates,
             search.values,
             J,
         )
-        for e, J in enumerate(made)
+        for (J, _, candidates), own, told in zip(ready, found, search.deviations(found), strict=True)
     ]
 
 
@@ -198,17 +258,37 @@ def _term_set(
     deviation: np.ndarray,
 ) -> FoundTerms:
     """A fitted set in words, with standard errors."""
-    scale = {name: np.asarray(term.sizes) for name, term in combinations(functional).items()}
-    terms, errors, first = {}, {}, 0
-    for name, known in search.candidates.items():
-        own = [k - first for k in chosen if first <= k < first + len(known)]
-        places = search.places[first : first + len(known)]
-        terms[name] = tuple((known[k], float(theta[places[k]] / scale[name][k])) for k in own)
-        errors[name] = tuple(float(deviation[places[k]] / scale[name][k]) for k in own)
-        first += len(known)
-    return FoundTerms(terms, errors, chi2, criterion, theta)
+    known = combinations(functional)
+    sizes = np.concatenate([np.asarray(term.sizes) for term in known.values()])
+    values = functional.controls.values(jnp.asarray(theta))
+    terms: dict[str, list[Summand]] = {name: [] for name in known}
+    for k in chosen:
+        (name, expression), place, constant = search.candidates[k], search.places[k], search.constants[k]
+        own = ()
+        if constant >= 0:
+            # the constants of a term are neighbours
+            first = min(
+                c for (n, _), c in zip(search.candidates, search.constants, strict=True) if n == name and c >= 0
+            )
+            value = float(np.ravel(values[f"{name}.constants"])[constant - first])
+            own = value, value * float(deviation[constant])
+        terms[name].append(Summand(expression, *(float(x[place] / sizes[k]) for x in (theta, deviation)), *own))
+    return FoundTerms({name: tuple(own) for name, own in terms.items()}, chi2, criterion, theta)
 
 
-def _sum(chosen: Sequence[tuple[Expression, float]]) -> str:
-    text = " + ".join(f"{value:.4g} {expression}" for expression, value in chosen)
-    return text.replace("+ -", "- ") or "0"
+def _predicted(found: Discovery, record: Observations, fitted: int) -> tuple[FoundTerms, ...]:
+    """The sets with their misfit at the frames after the fitted ones."""
+    if record.ts.size <= fitted:
+        return found.found
+    ahead, J = withhold(record, np.arange(fitted)), found.functional
+    whole = eqx.tree_at(lambda f: (f.observations, f.measured_sigma), J, (ahead, ahead.sigma))
+    whole = whole.cut_anew(Single(), jnp.asarray(found.best.theta))
+    values = max(whole.observed_values, 1)
+    return tuple(
+        dataclasses.replace(one, held_out=2 * float(VALUE(whole, jnp.asarray(one.theta))) / values)
+        for one in found.found
+    )
+
+
+def _sum(summands: Sequence[Summand]) -> str:
+    return " + ".join(map(str, summands)).replace("+ -", "- ") or "0"

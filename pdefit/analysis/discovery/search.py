@@ -1,10 +1,13 @@
 """The search for sets of candidates that explain data in the place of learned terms."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
+from pdefit.analysis.discovery.candidates import combinations
+from pdefit.analysis.discovery.library import CONSTANT
 from pdefit.analysis.discovery.subsets import penalty, subsets
 from pdefit.inverse.members.holding import equations_of, fits_holding
 from pdefit.inverse.members.members import Members
@@ -28,19 +31,27 @@ class Search:
     **Arguments:**
 
     - `members`: objectives as `with_candidates` makes them, of one system.
-    - `candidates`: the library of every term, by its name.
     - `stated`: whether the noise is known.
     - `most`: the most candidates of a set.
+
+    `candidates` are the names of terms, each with a formula. `places` are the elements of theta that are their
+    coefficients, and `constants` those of their constants, -1 for none.
     """
 
-    def __init__(self, members: Members, candidates: Mapping[str, tuple[Expression, ...]], stated: bool, most: int):
-        self.members, self.candidates, self.stated, self.most = members, candidates, stated, most
-        self.count, self.values = sum(map(len, candidates.values())), members.member(0).observed_values
+    def __init__(self, members: Members, stated: bool, most: int):
+        self.members, self.stated, self.most = members, stated, most
+        functional = members.member(0)
+        self.values, terms = functional.observed_values, combinations(functional)
+        self.candidates = [(name, e) for name, term in terms.items() for e in term.expressions]
         names = [c.path for c in members.controls.items for _ in range(c.size)]
-        own = [[i for i, n in enumerate(names) if n == f"{term}.coefficients"] for term in candidates]
-        self.places = np.concatenate(own).astype(int)
-        self.weights = np.array([names.index(f"{term}.weight") for term in candidates])
-        self.others = np.setdiff1d(np.arange(len(names)), [*self.places, *self.weights])
+
+        def elements(part: str) -> np.ndarray:
+            return np.concatenate([[i for i, n in enumerate(names) if n == f"{t}.{part}"] for t in terms]).astype(int)
+
+        self.places, self.weights = elements("coefficients"), elements("weight")
+        self.constants = np.full(self.places.size, -1)
+        self.constants[[CONSTANT in e.names for _, e in self.candidates]] = elements("constants")
+        self.others = np.setdiff1d(np.arange(len(names)), [*self.places, *self.weights, *self.constants])
 
     def run(self) -> list[Fitted]:
         """The sets that every member has fitted, from where it begins to where its best set stands."""
@@ -70,17 +81,27 @@ class Search:
             starts.append(np.concatenate([begins, np.tile(x, (REFITTED - len(sets), 1))]))
         if not any(chosen):
             return [{} for _ in which]
-        held = np.tile(np.concatenate([self.places, self.weights]), (len(which), REFITTED, 1))
+        every = np.concatenate([self.weights, self.places, self.constants[self.constants >= 0]])
+        held = np.tile(every, (len(which), REFITTED, 1))
         for e, sets in enumerate(chosen):
             for i, s in enumerate(sets):
-                held[e, i, list(s)] = self.weights[0]
+                held[e, i, np.isin(every, self.elements(s))] = self.weights[0]
         rows = here.take(np.repeat(np.arange(len(which)), REFITTED)).starting_at(jnp.asarray(np.concatenate(starts)))
         ends, loss = fits_holding(rows, held.reshape(len(rows.theta0), -1), LevenbergMarquardt(), _MOST)
         found: list[Fitted] = []
         for e, sets in enumerate(chosen):
             own = [(s, ends[e * REFITTED + i], 2 * float(loss[e * REFITTED + i])) for i, s in enumerate(sets)]
-            found.append({s: (x, self.criterion(chi2, len(s))) for s, x, chi2 in own if np.isfinite(chi2)})
+            found.append({s: (x, self.criterion(chi2, s)) for s, x, chi2 in own if np.isfinite(chi2)})
         return found
+
+    def elements(self, chosen: tuple[int, ...]) -> Int[np.ndarray, " k"]:
+        """The elements of theta that are the coefficients and constants of a set."""
+        both = np.concatenate([self.places[list(chosen)], self.constants[list(chosen)]])
+        return both[both >= 0].astype(int)
+
+    def forms(self, chosen: tuple[int, ...]) -> frozenset[tuple[str, Expression]]:
+        """What a set says, whichever copies of candidates with a constant are in it."""
+        return frozenset(self.candidates[k] for k in chosen)
 
     def _chosen(
         self, theta: np.ndarray, value: float, gradient: np.ndarray, matrix: np.ndarray, known: Fitted
@@ -98,7 +119,11 @@ class Search:
         square -= gradient[o] @ inverse @ gradient[o]
         inner = matrix[np.ix_(p, p)] - mixed.T @ inverse @ mixed
         right = mixed.T @ inverse @ gradient[o] - gradient[p]
-        score = {s: self.criterion(float(square) - fall, len(s)) for s, fall in subsets(inner, right, self.most)}
+        score = {
+            s: self.criterion(float(square) - fall, s)
+            for s, fall in subsets(inner, right, self.most)
+            if len(self.forms(s)) == len(s)
+        }
         chosen = [s for s in sorted(score, key=lambda s: score[s]) if s not in known][:REFITTED]
         starts = np.tile(theta + away, (len(chosen), 1))
         for row, s in zip(starts, chosen, strict=True):
@@ -108,21 +133,29 @@ class Search:
             row[o] -= inverse @ (gradient[o] + mixed[:, k] @ coefficients)
         return chosen, starts
 
-    def criterion(self, chi2: float, chosen: int) -> float:
-        """The extended Bayesian criterion of a set of so many candidates."""
+    def criterion(self, chi2: float, chosen: tuple[int, ...]) -> float:
+        """The extended Bayesian criterion of a set."""
         # a noise of unknown size is as large as the residuals
         misfit = chi2 if self.stated else self.values * np.log(max(chi2, 1e-300))
-        return float(misfit + penalty(chosen, self.count, self.values))
+        constants = self.elements(chosen).size - len(chosen)
+        return float(misfit + penalty(len(chosen), len({*self.candidates}), self.values, constants))
 
     def deviations(self, found: Sequence[Fitted]) -> list[dict[tuple[int, ...], tuple[float, np.ndarray]]]:
-        """chi2 and the standard errors of every element, by set, of the best sets of every member."""
-        best = [sorted(one, key=lambda s, one=one: one[s][1])[:REFITTED] for one in found]
+        """chi2 and the standard errors of every element, by set, of the best sets of every member, the best first."""
+        best = []
+        for one in found:
+            forms: dict[frozenset, tuple[int, ...]] = {}
+            for s in sorted(one, key=lambda s, one=one: one[s][1]):
+                forms.setdefault(self.forms(s), s)
+            best.append([*forms.values()][:REFITTED])
         which = np.repeat(np.arange(len(found)), [len(sets) for sets in best])
+        told: list[dict[tuple[int, ...], tuple[float, np.ndarray]]] = [{} for _ in found]
+        if not which.size:
+            return told
         points = np.stack([found[e][s][0] for e, sets in enumerate(best) for s in sets])
         values, _, matrices = equations_of(self.members.take(which).starting_at(jnp.asarray(points)))
-        told: list[dict[tuple[int, ...], tuple[float, np.ndarray]]] = [{} for _ in found]
         for e, s, value, matrix in zip(which, [s for sets in best for s in sets], values, matrices, strict=True):
-            free = np.sort(np.concatenate([self.others, self.places[list(s)]]).astype(int))
+            free = np.sort(np.concatenate([self.others, self.elements(s)]).astype(int))
             inner, deviation = matrix[np.ix_(free, free)], np.full(matrix.shape[0], np.nan)
             if free.size:
                 widened = 1.0 if self.stated else 2 * value / max(self.values - free.size, 1)

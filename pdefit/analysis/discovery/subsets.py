@@ -62,14 +62,14 @@ def _falls(matrix: np.ndarray, right: np.ndarray, sets: Int[np.ndarray, "s k"]) 
     return np.einsum("sk,sk->s", b, np.linalg.solve(inside, b[:, :, None])[:, :, 0])
 
 
-def penalty(chosen: int, candidates: int, values: int) -> float:
+def penalty(chosen: int, candidates: int, values: int, constants: int = 0) -> float:
     """The least fall of chi2 that a set of terms must bring, by the extended Bayesian criterion.
 
     It counts how many sets there were to choose from.
 
-    **Arguments:** `chosen` of `candidates` terms, by `values` measured ones.
+    **Arguments:** `chosen` of `candidates` terms, with `constants` in them, by `values` measured ones.
 
     Source: J. Chen, Z. Chen, Biometrika 95:759 (2008), doi:10.1093/biomet/asn034.
     """
     sets = special.gammaln(candidates + 1) - special.gammaln(chosen + 1) - special.gammaln(candidates - chosen + 1)
-    return float(chosen * np.log(values) + 2 * sets)
+    return float((chosen + constants) * np.log(values) + 2 * sets)

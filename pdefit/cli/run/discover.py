@@ -1,9 +1,11 @@
 """Formulas in the place of the learned terms of a run, as `pdefit discover`."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
+from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -11,15 +13,15 @@ from rich.table import Table
 from pdefit._util.atomic import write_text
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.discovery.discover import CLOSE, Discovery, discover
+from pdefit.analysis.discovery.library import TermLibrary
 from pdefit.cli.config.command_line import options_among
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.recorded import at_best, open_run
 from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.tables import write_rows
-from pdefit.systems.terms.expression import FUNCTIONS
 from pdefit.systems.terms.unknown import parameter_of
 
-_DEFAULTS = {"degree": "3", "functions": "none", "most": "6"}
+_DEFAULTS = {"degree": "3", "functions": "none", "formulas": "none", "most": "6", "draws": "0"}
 
 
 def run_discover(arguments: list[str], console: Console) -> None:
@@ -32,30 +34,35 @@ def run_discover(arguments: list[str], console: Console) -> None:
     objective, theta = at_best(exp, saved)
     if not isinstance(objective, Functional):
         raise PdefitError("discover works on a fit of one recording; fit the recordings one by one")
-    functions = [] if options["functions"] == "none" else options["functions"].strip("[]").split(",")
-    if strange := [f for f in functions if f not in FUNCTIONS]:
-        raise PdefitError(f"functions expects some of {', '.join(FUNCTIONS)}, but got {', '.join(strange)}")
+    library = TermLibrary(
+        _whole(options, "degree"), _listed(options["functions"]), _listed(options["formulas"]), _whole(options, "most")
+    )
     found = discover(
         objective,
         theta,
-        degree=_whole(options, "degree"),
-        functions=functions,
-        most=_whole(options, "most"),
+        library,
         sigma_stated=exp.sigma_stated,
+        draws=_whole(options, "draws", least=0, most=1000),
+        seed=job.settings.seed,
+        later=exp.source.record if exp.forecasts else None,
     )
     write_rows(job.directory / "terms.csv", _rows(found))
-    write_text(job.directory / "formulas.yaml", yaml.safe_dump({"system": _settings(found)}, sort_keys=False))
+    write_text(job.directory / "formulas.yaml", _experiment(job.directory, found))
     _print(found, console)
     console.print(
-        f"written to {escape(str(job.directory / 'terms.csv'))}, and as settings for another fit to formulas.yaml",
+        f"written to {escape(str(job.directory / 'terms.csv'))}, and as an experiment to formulas.yaml, for pdefit fit",
         highlight=False,
     )
 
 
-def _whole(options: dict[str, str], key: str) -> int:
-    if not options[key].isdigit() or not 0 < int(options[key]) < 20:
-        raise PdefitError(f"{key} expects a whole number from 1 to 19, but got '{options[key]}'")
+def _whole(options: dict[str, str], key: str, least: int = 1, most: int = 19) -> int:
+    if not options[key].isdigit() or not least <= int(options[key]) <= most:
+        raise PdefitError(f"{key} expects a whole number from {least} to {most}, but got '{options[key]}'")
     return int(options[key])
+
+
+def _listed(text: str) -> list[str]:
+    return [] if text == "none" else [word.strip() for word in text.strip("[]").split(",") if word.strip()]
 
 
 def _rows(found: Discovery) -> list[dict[str, Any]]:
@@ -64,40 +71,62 @@ def _rows(found: Discovery) -> list[dict[str, Any]]:
         {
             "rank": rank,
             "of": name,
-            "term": str(expression),
-            "coefficient": value,
-            "standard_error": error,
-            "chi2": one.chi2,
-            "criterion": one.criterion,
-            "latex": expression.latex(),
+            "term": str(one.expression),
+            "coefficient": one.coefficient,
+            "standard_error": one.error,
+            "constant": one.constant,
+            "constant_error": one.constant_error,
+            "terms": len(these.forms),
+            "chi2": these.chi2,
+            "criterion": these.criterion,
+            "held_out_chi2_per_value": these.held_out,
+            "part_of_draws": found.frequency(name, one.expression),
+            "latex": one.expression.latex(),
         }
-        for rank, one in enumerate(found.found, 1)
-        for name, chosen in one.terms.items()
-        for (expression, value), error in zip(chosen, one.errors[name], strict=True)
+        for rank, these in enumerate(found.found, 1)
+        for name, own in these.terms.items()
+        for one in own
     ]
 
 
-def _settings(found: Discovery) -> dict[str, Any]:
-    """The best terms as part of the section `system` of a configuration."""
-    own, added = {}, {}
+def _experiment(directory: Path, found: Discovery) -> str:
+    """The experiment of a run with the best terms in the place of what was learned, and their constants as controls."""
+    whole = OmegaConf.to_container(OmegaConf.load(directory / ".hydra" / "config.yaml"))
+    assert isinstance(whole, dict)
+    system, controls = whole["system"], whole["controls"]
     for name, made in found.formulas().items():
         field = name.removeprefix(parameter_of(""))
-        (added if field != name else own)[field] = {
+        (system if field == name else system["unknown"])[field] = {
             "name": "formula",
             "formula": str(made.expression),
             "inputs": [*made.inputs],
             "constants": {c: float(np.asarray(x)) for c, x in made.constants.items()},
         }
-    return own | ({"unknown": added} if added else {})
+        controls.pop(name, None)
+        if made.constants:
+            controls[name] = {}
+    # the constants are near their estimate
+    whole["stages"] = {"main": {"optimizer": {"name": "levenberg_marquardt"}, "max_iterations": 60}}
+    return "# Formulas in the place of learned terms, with their constants to fit.\n" + yaml.safe_dump(
+        whole, sort_keys=False
+    )
 
 
 def _print(found: Discovery, console: Console) -> None:
     table = Table(box=None, header_style="bold")
-    for name in ("terms", "chi2", "criterion"):
+    ahead = found.best.held_out is not None
+    for name in ("terms", "chi2", "criterion", *(["held out"] if ahead else [])):
         table.add_column(name, justify="left" if name == "terms" else "right")
     for one in found.found:
-        table.add_row(escape(str(one)), f"{one.chi2:.5g}", f"{one.criterion:.5g}")
+        held = [f"{one.held_out:.4g}"] if one.held_out is not None else []
+        table.add_row(escape(str(one)), f"{one.chi2:.5g}", f"{one.criterion:.5g}", *held)
     console.print(table)
+    for name, own in found.best.terms.items() if found.draws else ():
+        often = ", ".join(f"{one.expression} in {found.frequency(name, one.expression):.0%}" for one in own)
+        console.print(
+            escape(f"{name}, of {len(found.draws)} draws of the noise about the best: {often or 'nothing'}"),
+            highlight=False,
+        )
     if found.rivals:
         console.print(
             f"the data do not tell the first {len(found.rivals) + 1} apart: their criteria differ by less than {CLOSE:g}",

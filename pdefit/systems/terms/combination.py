@@ -15,20 +15,25 @@ class Combination(AbstractTerm):
     - `inputs`: the names of its inputs, those of g.
     - `base`, `weight`: g and w.
     - `coefficients`: c, (n,), in the unit of the term.
+    - `constants`: the value of `constant` in each formula that holds it, in their order, (m,).
     - `sizes`: s_j, the usual size of each formula, (n,).
-    - `expressions`: f_j, formulas of the inputs.
+    - `expressions`: f_j, formulas of the inputs and the constant.
+    - `constant`: its name, which no input has.
     """
 
     inputs: tuple[str, ...] = eqx.field(static=True)
     base: AbstractTerm
     weight: Float[Array, ""]
     coefficients: Float[Array, " n"]
+    constants: Float[Array, " m"]
     sizes: Float[Array, " n"]
     expressions: tuple[Expression, ...] = eqx.field(static=True)
+    constant: str = eqx.field(static=True)
 
     def __call__(self, *values: Array) -> Array:
         named = dict(zip(self.inputs, values, strict=True))
-        total = self.weight * self.base(*values)
+        total, constants = self.weight * self.base(*values), iter(self.constants)
         for c, f, size in zip(self.coefficients, self.expressions, self.sizes, strict=True):
-            total = total + c / size * f(named)
+            own = {self.constant: next(constants)} if self.constant in f.names else {}
+            total = total + c / size * f(named | own)
         return total

@@ -54,6 +54,15 @@ class Expression:
         own = (str(self.value),) if self.kind == "name" else ()
         return tuple(dict.fromkeys((*own, *(n for part in self.parts for n in part.names))))
 
+    def with_names(self, known: Mapping[str, "Expression"]) -> "Expression":
+        """The expression with others in the place of some names.
+
+        **Arguments:** `known`: by name what stands there.
+        """
+        if self.kind == "name":
+            return known.get(str(self.value), self)
+        return dataclasses.replace(self, parts=tuple(part.with_names(known) for part in self.parts))
+
     def __call__(self, values: Mapping[str, Array]) -> Array:
         """The value at every point.
 

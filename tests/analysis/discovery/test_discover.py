@@ -11,7 +11,6 @@ from pdefit_populations import LotkaVolterra
 import pdefit
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.discovery.discover import Discovery
-from pdefit.analysis.discovery.library import library
 from pdefit.analysis.discovery.subsets import penalty, subsets
 
 BOTH = ("prey", "predator")
@@ -34,17 +33,17 @@ def learned():
 
 
 def test_the_true_term_is_found_with_its_error(learned):
-    found = pdefit.discover(*learned, degree=2)
+    found = pdefit.discover(*learned, pdefit.TermLibrary(2))
     assert isinstance(found, Discovery) and not found.misses
-    (((expression, value),),), ((error,),) = found.best.terms.values(), found.best.errors.values()
-    assert str(expression) == "prey * predator" and abs(value + 0.9) < 4 * error < 0.1
+    ((one,),) = found.best.terms.values()
+    assert str(one.expression) == "prey * predator" and abs(one.coefficient + 0.9) < 4 * one.error < 0.1
     # the criterion of the best is the least, and the formula is a term that can be fitted
     assert all(a.criterion <= b.criterion for a, b in itertools.pairwise(found.found))
     (formula,) = found.formulas().values()
     x, y = jnp.asarray(0.7), jnp.asarray(2.0)
-    assert float(formula(x, y)) == pytest.approx(value * 1.4)
+    assert float(formula(x, y)) == pytest.approx(one.coefficient * 1.4)
     # a library without it is said to miss
-    assert pdefit.discover(*learned, degree=1).misses
+    assert pdefit.discover(*learned, pdefit.TermLibrary(1)).misses
 
 
 def test_a_system_without_unknown_terms_is_refused(learned):
@@ -57,13 +56,18 @@ def test_a_system_without_unknown_terms_is_refused(learned):
 
 
 def test_libraries_hold_each_candidate_once():
-    found = [str(e) for e in library(("x", "y"), 2, ("sin",), ("x / (0.5 + x)", "x * y"), units={"y": "mm"})]
-    assert found == ["1", "x", "y", "x^2", "x * y", "y^2", "sin(x)", "x / (0.5 + x)"]
-    assert len(library(("x", "y"), 5, ("sin",))) == 23
+    wide = pdefit.TermLibrary(2, ("sin", "hill"), ("x / (0.5 + x)", "x * y"))
+    found = [str(e) for e in wide.of("f", ("x", "y"), units={"y": "mm"})]
+    hill = ["x^2 / (K^2 + x^2)", "y^2 / (K^2 + y^2)"]
+    mixed = ["y * (x^2 / (K^2 + x^2))", "x * (y^2 / (K^2 + y^2))"]
+    assert found == ["1", "x", "y", "x^2", "x * y", "y^2", "sin(x)", *hill, *mixed, "x / (0.5 + x)"]
+    assert len(pdefit.TermLibrary(5, ("sin",)).of("f", ("x", "y"))) == 23
     with pytest.raises(PdefitError, match="the inputs are x"):
-        library(("x",), 1, (), ("x * z",))
+        pdefit.TermLibrary(1, (), {"f": ["x * z"]}).of("f", ("x",))
     with pytest.raises(PdefitError, match="larger than"):
-        library(tuple("abcdef"), 6)
+        pdefit.TermLibrary(6).of("f", tuple("abcdef"))
+    with pytest.raises(PdefitError, match="eval"):
+        pdefit.TermLibrary(1, ("eval",))
 
 
 def test_subsets_are_the_best_of_their_size():

@@ -1,6 +1,7 @@
 """pdefit discover on a run with a learned term."""
 
 import csv
+import json
 
 import yaml
 
@@ -15,6 +16,7 @@ SMALL = (
     "~controls.unknown_predator",
     "controls.unknown_prey.prior=null",
     "times.count=16",
+    "+times.fit_until=2.4",
     "noise=0.005",
     "dt=0.1",
     "~stages.near",
@@ -26,18 +28,30 @@ SMALL = (
 def test_a_term_is_written_down(pdefit_inside, tmp_path):
     code, _, err = pdefit_inside("fit", *SMALL)
     assert code == 0, err
-    code, out, err = pdefit_inside("discover", "run", "degree=2")
+    code, out, err = pdefit_inside("discover", "run", "degree=2", "functions=[saturation]", "draws=4")
     assert code == 0, err
     with open(tmp_path / "run" / "terms.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     best = [row for row in rows if row["rank"] == "1"]
     assert [row["term"] for row in best] == ["prey * predator"] and best[0]["of"] == "unknown_prey"
     assert abs(float(best[0]["coefficient"]) + 0.9) < 4 * float(best[0]["standard_error"]) < 0.2
-    found = yaml.safe_load((tmp_path / "run" / "formulas.yaml").read_text())["system"]["unknown"]["prey"]
-    assert found["name"] == "formula" and found["formula"] == "c1 * (prey * predator)" and "terms.csv" in out
+    # it predicts the frames that were kept, and would be found again
+    assert float(best[0]["held_out_chi2_per_value"]) < 3 and float(best[0]["part_of_draws"]) >= 0.5
+    # another law of the same data: with a constant of its own, that may be large
+    rivals = [row for row in rows if row["term"] == "predator * (prey / (K + prey))" and row["terms"] == "1"]
+    assert float(rivals[0]["constant"]) > 1 and float(rivals[0]["criterion"]) > float(best[0]["criterion"])
+    # the formula is an experiment
+    found = yaml.safe_load((tmp_path / "run" / "formulas.yaml").read_text())
+    assert found["system"]["unknown"]["prey"]["formula"] == "c1 * (prey * predator)" and "terms.csv" in out
+    code, _, err = pdefit_inside("fit", "run/formulas.yaml", "hydra.run.dir=again")
+    assert code == 0, err
+    summary = json.loads((tmp_path / "again" / "summary.json").read_text())
+    (one,) = summary["parameters"].values()
+    assert abs(one["estimate"] + 0.9) < 0.01 and summary["fit"]["chi2_per_value"] < 2
     for words, said in {
         ("degree=0",): "whole number from 1",
-        ("functions=[eval]",): "functions expects some of",
+        ("functions=[eval]",): "eval",
+        ("formulas=[prey * wolves]",): "wolves",
     }.items():
         code, _, err = pdefit_inside("discover", "run", *words)
         assert code == 1 and said in " ".join(err.split())
