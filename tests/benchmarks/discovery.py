@@ -156,7 +156,10 @@ def study(case: Case, level: float, seeds: np.ndarray) -> None:
         and any(f.chi2 < one.chi2 for f, s in zip(d.found, own, strict=True) if len(s) == len(wanted) and s != wanted)
         for d, one, own in zip(found, told, sets, strict=True)
     ]
-    close = [one is not None and one.criterion < d.best.criterion + 6 for d, one in zip(found, told, strict=True)]
+    close = [
+        one is not None and one.criterion < min(f.criterion for f in d.found) + 6
+        for d, one in zip(found, told, strict=True)
+    ]
     values = {
         (n, str(e)): [
             t.coefficient

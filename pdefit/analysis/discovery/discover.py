@@ -85,7 +85,8 @@ class Discovery:
 
     **Arguments:**
 
-    - `found`: the sets that were fitted, the best criterion first. Of `discover_each` there is none where all blow up.
+    - `found`: the sets that were fitted: the fewest terms of those that the data do not tell apart, and then in the order of
+      the criterion. Of `discover_each` there is none where all blow up.
     - `candidates`: the library of every term.
     - `values`: the number of measured values.
     - `functional`: the objective of these fits, with all candidates.
@@ -111,7 +112,8 @@ class Discovery:
     @property
     def rivals(self) -> tuple[FoundTerms, ...]:
         """Other sets that the data do not tell from the best."""
-        return tuple(f for f in self.found[1:] if f.criterion < self.best.criterion + CLOSE)
+        least = min(f.criterion for f in self.found)
+        return tuple(f for f in self.found[1:] if f.criterion < least + CLOSE)
 
     def frequency(self, name: str, expression: Expression) -> float | None:
         """The part of the repetitions whose best set holds a formula; None without repetitions.
@@ -153,7 +155,8 @@ def discover(
     The learned trajectory is near that of the truth, so the data move linearly with what is put in the place of a learned
     term. Candidates are chosen there by what they do to the data, with the noise of the data, and no derivative of data is
     taken. The best sets are then fitted by the equations themselves, and the choice is made anew around the best of them,
-    until it stands. A set of terms must lower chi2 by the extended Bayesian criterion.
+    until it stands. A set of terms must lower chi2 by the extended Bayesian criterion, and of sets that differ in it by less
+    than 6 the one with the fewest terms is taken.
 
     For equations with a term of which nothing is known but its inputs. Not where its form is known and its numbers are not:
     declare these as controls. Formulas that the data do not tell apart are all named (`rivals`).
@@ -239,13 +242,22 @@ def _of_members(ready: Sequence[Ready], members: Members, library: TermLibrary, 
     found = search.run()
     return [
         Discovery(
-            tuple(_term_set(search, s, J, *own[s], *errors) for s, errors in told.items()),
+            _ordered([_term_set(search, s, J, *own[s], *errors) for s, errors in told.items()]),
             candidates,
             search.values,
             J,
         )
         for (J, _, candidates), own, told in zip(ready, found, search.deviations(found), strict=True)
     ]
+
+
+def _ordered(found: Sequence[FoundTerms]) -> tuple[FoundTerms, ...]:
+    """The sets in the order of `Discovery.found`."""
+    least = min((f.criterion for f in found), default=0.0)
+    first = min(
+        (f for f in found if f.criterion < least + CLOSE), key=lambda f: (len(f.forms), f.criterion), default=None
+    )
+    return tuple(sorted(found, key=lambda f: (f is not first, f.criterion)))
 
 
 def _term_set(

@@ -17,16 +17,22 @@ from pdefit._util.cache import cache_folder
 # An unknown flag aborts the process, so they are set only for versions that were tried.
 _FLAGS = "--xla_cpu_prefer_vector_width=512 --xla_cpu_experimental_ynn_fusion_type=-reduce"
 _TRIED = ("0.10.1",)
+# LAPACK takes the threads of XLA for many small matrices. With threads of its own beside them it is ten times slower. Two such
+# calls at once, on a pool of two threads, wait for each other for ever, so that a pool has four or more.
+_THREADS = 4
 # Every compiled program maps some memory. Linux allows a process 65530 maps by default, and beyond it the compiler crashes.
 _MANY_MAPS = 25_000
 
 
 def prepare() -> None:
-    """Set double precision, compiler flags, a device for each core, and the compilation cache.
+    """Set double precision, threads, compiler flags, a device for each core, and the compilation cache.
 
     Flags and devices are left alone where XLA_FLAGS is set; flags also by PDEFIT_XLA_FLAGS=none.
     """
     jax.config.update("jax_enable_x64", True)
+    # read when the first array is made; what is set stays
+    for name, value in threads(cores()).items():
+        os.environ.setdefault(name, value)
     wanted = os.environ.get("PDEFIT_XLA_FLAGS", _FLAGS)
     if os.environ.get("XLA_FLAGS", wanted) == wanted:
         # JAX that has made an array refuses
@@ -41,6 +47,14 @@ def prepare() -> None:
     jax.config.update("jax_compilation_cache_dir", str(programs))
     # without this, nothing that compiles in under a second is kept
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+def threads(cores: int) -> dict[str, str]:
+    """The environment that gives LAPACK one thread a call, and XLA a pool that its calls cannot fill.
+
+    **Arguments:** `cores`: the number of cores that this process may use.
+    """
+    return {"OPENBLAS_NUM_THREADS": "1"} | ({"NPROC": str(_THREADS)} if 1 < cores < _THREADS else {})
 
 
 def _is_writable(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
@@ -278,8 +279,10 @@ def _step(
 
     # a matrix that is singular to round-off must not end the fit: its eigenvalues are at most its size
     round_off = 4 * jnp.finfo(slope.dtype).eps * equations.gradient.shape[1] ** 2
+    shift = jnp.maximum(shift, round_off)
     nothing = jnp.zeros(theta.size, bool), jnp.zeros(theta.size)
-    full = solve(jnp.full(theta.size, round_off), *nothing)
+    # together, in one call of LAPACK: two at once by one program of many members wait for each other's threads for ever
+    full, first = jax.vmap(solve, (0, None, None))(jnp.stack([jnp.full(theta.size, round_off), shift]), *nothing)
     # limits act element by element, because one that the data hardly determine must not hold up the others
     lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
     inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
@@ -287,13 +290,13 @@ def _step(
     # to cut the whole step where one element meets its limit would stop all; to cut that element alone would leave the
     # others where they belong to its full length. So it is held at its limit, and the others find their step anew. That
     # may move another one beyond its own limit, hence the rounds.
-    def hold(_: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
-        held, at = before
-        step = scale * solve(jnp.maximum(shift, round_off), held, at)
-        limited = jnp.clip(step, lowest, highest)
-        beyond = held | (step != limited)
-        return beyond, jnp.where(beyond, limited * inverse, 0.0)
+    def hold(_: Array, before: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        held, at, found = before
+        limited = jnp.clip(scale * found, lowest, highest)
+        held = held | (scale * found != limited)
+        at = jnp.where(held, limited * inverse, 0.0)
+        return held, at, solve(shift, held, at)
 
-    held, at = lax.fori_loop(0, _ROUNDS, hold, nothing)
-    step = jnp.clip(scale * solve(jnp.maximum(shift, round_off), held, at), lowest, highest)
+    found = lax.fori_loop(0, _ROUNDS, hold, (*nothing, first))[2]
+    step = jnp.clip(scale * found, lowest, highest)
     return step, -jnp.vdot(slope, full) / 2, scale * full

@@ -15,3 +15,9 @@ def test_programs_are_forgotten_only_when_there_are_many(monkeypatch):
     monkeypatch.setattr(environment, "_MANY_MAPS", 0)
     environment.forget_programs()
     assert program._cache_size() == 0
+
+
+def test_lapack_takes_one_thread_and_cannot_fill_the_pool():
+    # two batched calls of LAPACK at once on a pool of two threads wait for each other for ever (jaxlib 0.10.1)
+    assert [environment.threads(cores).get("NPROC") for cores in (1, 2, 3, 4, 16)] == [None, "4", "4", None, None]
+    assert environment.threads(16)["OPENBLAS_NUM_THREADS"] == "1"

@@ -97,6 +97,13 @@ def test_the_first_step_is_that_of_the_dense_matrix_within_bounds_too():
         assert np.any(np.abs(trials[0]) == 0.6) == np.isfinite(bound)
 
 
+def test_no_two_factorisations_of_a_step_are_independent():
+    # of many members they would be two batched calls at once, which block each other on few threads
+    many, start = Many(decay, 3, 1, 2), jnp.full(7, 0.3)
+    program = str(jax.make_jaxpr(lambda x: many.fit(x, False, 2, jnp.asarray(0.6))[0])(start))
+    assert program.count("= cholesky ") == 2, "one before the rounds of limits, and one in them"
+
+
 def test_shared_unknowns_reach_the_minimum_of_the_dense_matrix():
     many = Many(decay, 5, 1, 2)
     (arrow, *_), (dense, *_) = (many.fit(jnp.full(11, 0.3), dense, 40) for dense in (False, True))
