@@ -160,7 +160,7 @@ USAGE = """usage: pdefit VERB [key=value ...]
                              and with discretisation=true fits once more with half the step, and half the cell width
   doctor experiment=NAME     the first time, field and line at which values or gradients are not finite; or doctor RUN
   profile RUN [CONTROL ...]  the profiles of its numbers: intervals where the matrix is doubtful, and ends that data do not set
-  discover RUN               formulas in the place of its learned terms; degree=3 functions=[sin,hill] formulas=none most=6 draws=20
+  discover RUN               formulas in the place of its learned terms; degree=3 functions=[sin,hill] most=6 draws=20
   resume RUN                 continue a run that was stopped; max_iterations=N extends a finished one
   render RUN                 figures, movie, fields.xdmf of a run or a folder of runs; format=svg movie=false
                              (in ParaView choose the XDMF Reader for it, not Xdmf3)
