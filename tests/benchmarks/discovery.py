@@ -178,8 +178,27 @@ def study(case: Case, level: float, seeds: np.ndarray) -> None:
         + f"; {time.monotonic() - begun:.0f} s ({learned - begun:.0f} s networks), {time.process_time() - cpu:.0f} CPU s",
         flush=True,
     )
+    # what is found goes on far beyond the record
+    far = np.linspace(0.0, 50 / 3 * case.stop, 501)
+    true, errors = _rollout(known, terms, far, case.stop), []
+    for d, ok in zip(found, right, strict=True):
+        if ok and len(errors) < 20:
+            made = {n.removeprefix("unknown_"): f for n, f in d.formulas().items()}
+            errors.append(
+                np.sqrt(np.mean((_rollout(known, made, far, case.stop) - true) ** 2, axis=1)) / np.ptp(true, axis=1)
+            )
+    if errors:
+        print(
+            f"   to t = {far[-1]:.0f}: rms error of x and y in parts of their range {np.round(np.median(errors, axis=0), 4)}"
+        )
     for own in [s[:1] for s, ok in zip(sets, right, strict=True) if not ok][:8]:
         print("   instead:", *map(sorted, own), flush=True)
+
+
+def _rollout(known: Linear, terms: dict, ts: np.ndarray, stop: float) -> np.ndarray:
+    """x and y at some times, by formulas in the place of the unknown terms."""
+    seen = pdefit.simulate(pdefit.with_unknown(known, terms), known.init(jax.random.key(0)), ts, dt=stop / 200)
+    return np.stack([np.asarray(seen.values[f]) for f in "xy"])
 
 
 def by_splines(ts: np.ndarray, series: dict[str, np.ndarray], case: Case) -> set[tuple[str, str]]:
