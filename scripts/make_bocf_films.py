@@ -49,8 +49,7 @@ def write(name: str, title: str, ts: np.ndarray, u: np.ndarray) -> None:
             history=f"BOCF equations with smooth switches, RK4 with dt = {STEP} ms; noise of {NOISE}, rounded to {COUNT}",
         )
         for axis, (values, unit) in {"time": (ts, "ms"), "x": (x, "cm"), "y": (x, "cm")}.items():
-            file[axis] = values
-            file[axis].make_scale(axis)
+            file.create_dataset(axis, data=values).make_scale(axis)
             file[axis].attrs["units"] = unit
         counts = np.clip(np.round(noisy / COUNT) + ZERO, 0, 255).astype(np.uint8)
         data = file.create_dataset("voltage", data=counts, compression="gzip", compression_opts=9, shuffle=True)
