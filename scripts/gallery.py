@@ -35,6 +35,7 @@ RUNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "cardiac/bocf_noisy": ("fit", (), "parameters"),
     "cardiac/bocf_parameters_512": ("fit", (*_LONG, "twin=self", "solver=euler"), "fields"),
     "reaction/gray_scott_spots": ("fit", (), "fields"),
+    "reaction/gray_scott_hidden": ("fit", (), "fields_substrate_u"),
     "reaction/spiral_film": ("fit", (), "fields"),
     "particles/lennard_jones_10": ("fit", (), "parameters"),
     "classics/korteweg_de_vries": ("fit", (), "fields"),
@@ -52,6 +53,7 @@ SLOW = (
     "cardiac/bocf_noisy",
     "cardiac/bocf_parameters_512",
     "flow/temperature_from_velocity/noisy",
+    "reaction/gray_scott_hidden",
     "reaction/spiral_film",
 )
 

@@ -33,6 +33,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import over_cores, spread
 from pdefit.inverse.objective.variants import stepped, with_dt
+from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
 from pdefit.systems.terms.unknown import sized_by_data
 
 
@@ -98,6 +99,10 @@ def build_single(settings: Settings) -> Experiment:
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
         reasons.append(reason)
+    for stage in stages:
+        # refused before anything is compiled
+        if isinstance(stage.optimizer, ArrowGaussNewton):
+            stage.optimizer.on(functional)
     ranges = source.noiseless or any(name in source.unstated for name in functional.observed)
     return Experiment(
         functional=functional,

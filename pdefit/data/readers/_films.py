@@ -130,8 +130,8 @@ def read_film(
     if step is not None:
         remarks += about_drift(name, values.reshape(count, -1))
         remarks.append(
-            f"'{name}' holds whole numbers up to {high:g} without a scale; give it the attribute scale_factor, or write the "
-            f"model in counts"
+            f"'{name}' holds whole numbers up to {high:g} without a scale; give it the attribute scale_factor, write the model "
+            f"in counts, or let observe: {{name: camera, gain: ..., offset: ...}} make counts of the model's fields"
         )
     noise = None
     try:

@@ -31,6 +31,8 @@ _MEMORY = 20
 
 # products of an evaluation of numbers beside a field
 _PRODUCTS = 40
+# and where smoothness connects all cells
+_SMOOTH_PRODUCTS = 100
 # parts of the way to the data that observed fields go beside hidden ones, with most evaluations: of each cell by itself,
 # then of all together, which a smaller part needs
 _CELLS_NUDGES, _NUDGES = {0.5: 30, 0.2: 12}, {0.2: 15, 0.05: 10, 0.01: 10}
@@ -100,11 +102,14 @@ def _with_field(functional: Functional) -> StagesChoice | None:
     far = ts.size >= _FRAMES and _far(functional, _FAR_WITH_STATE)
     hidden = set(named_fields(functional.problem.y0)) - set(functional.observed)
     if far and hidden and has_points(functional):
-        drawn = [Stage(ArrowGaussNewton(), n, Single(nudge=g)) for g, n in _CELLS_NUDGES.items()]
         together = GaussNewtonCG(products=_PRODUCTS, damping=0.01, tolerance=1e-4)
+        # smoothness connects cells, which are then never taken one by one
+        rough = any(r.control in {c.path for c in states} for r in functional.regularizers)
+        nudges = {max(_CELLS_NUDGES): max(_CELLS_NUDGES.values())} if rough else _CELLS_NUDGES
+        drawn = [Stage(together if rough else ArrowGaussNewton(), n, Single(nudge=g)) for g, n in nudges.items()]
         drawn += [Stage(together, n, Single(nudge=g)) for g, n in _NUDGES.items()]
         return StagesChoice(
-            [*drawn, Stage(GaussNewtonCG(products=_PRODUCTS, damping=0.01), 60, Single())],
+            [*drawn, Stage(GaussNewtonCG(_SMOOTH_PRODUCTS if rough else _PRODUCTS, damping=0.01), 60, Single())],
             f"{what} of which {', '.join(sorted(hidden))} {'is' if len(hidden) == 1 else 'are'} hidden, and the guess is far: "
             f"the trajectory is drawn to the data, less and less, then Gauss-Newton with conjugate gradients",
         )

@@ -112,7 +112,8 @@ class ArrowGaussNewton(AbstractOptimizer):
         paths = {c.path for c in controls.states.items}
         if any(r.control in paths for r in objective.regularizers):
             raise PdefitError(
-                "arrow_gauss_newton treats each cell alone, which regularizers of fields do not; take gauss_newton_cg"
+                "arrow_gauss_newton, the first of stages=observer, treats each cell alone, which regularizers of fields do "
+                "not; take stages=auto, or gauss_newton_cg in its place"
             )
         return dataclasses.replace(self, shape=(controls.without_states.size, len(controls.states.items)))
 

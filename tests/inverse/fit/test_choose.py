@@ -3,6 +3,7 @@
 import dataclasses
 
 import diffrax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from apoptosis import apoptosis
@@ -95,9 +96,16 @@ def test_hidden_fields_far_from_the_data_are_drawn_to_them():
     data = pdefit.Observations.build(ts, {"u": seen}, 0.01)
     free = pdefit.transforms.Identity()
     problem = pdefit.Problem(system, y0, pdefit.instruments.Select("u"))
-    choice = choose_stages(pdefit.Functional(problem, data, {"k": free, "y0": {"u": free, "v": free}}, dt=0.5))
+    functional = pdefit.Functional(problem, data, {"k": free, "y0": {"u": free, "v": free}}, dt=0.5)
+    choice = choose_stages(functional)
     assert [s.formulation.nudge if s.formulation else 0 for s in choice.stages] == [0.5, 0.2, 0.2, 0.05, 0.01, 0]
     assert "of which v is hidden" in choice.reason
+    # cells that smoothness connects are taken together from the beginning
+    smooth = eqx.tree_at(lambda f: f.regularizers, functional, (pdefit.regularizers.H1("y0.v", 1.0),))
+    stages = choose_stages(smooth).stages
+    assert [s.formulation.nudge if s.formulation else 0 for s in stages] == [0.5, 0.2, 0.05, 0.01, 0]
+    for stage in stages:
+        stage.optimizer.on(smooth)
 
 
 def test_windows_grow_where_the_guess_is_far_from_data_that_show_every_state():
