@@ -1,9 +1,8 @@
 """Two species of which one takes up the other by a law that nobody knows."""
 
-from pdefit_reaction.gray_scott import GrayScott
-
 import pdefit
 from pdefit.terms import AbstractTerm, Formula
+from pdefit_reaction.gray_scott import GrayScott
 
 
 class SubstrateUptake(GrayScott):

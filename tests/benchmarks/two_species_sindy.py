@@ -2,9 +2,10 @@
 
     python -m venv ENV; ENV/bin/pip install pysindy; ENV/bin/python tests/benchmarks/two_species_sindy.py FOLDER
 
-Features are monomials of u and v to degree 3 and both Laplacians. `alone` regresses all of them. `beside` is told what pdefit
-is told, feed and kill, and regresses the rest with the truth's own diffusivities. Thresholds are those of the sparsest set whose
-misfit is within 1 % of the least, and the truth's support is printed beside. Needs numpy and pysindy, not pdefit.
+Features are monomials of u and v to degree 3 and both Laplacians. `alone` regresses all of them. `beside` is told what
+pdefit is told, feed and kill, and more, the true diffusivities, and regresses the rest. The threshold is that of the
+sparsest set whose misfit is within 1 % of the least. True or False says whether the set is that of the truth. Needs numpy
+and pysindy, not pdefit.
 """
 
 import json

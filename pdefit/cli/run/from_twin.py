@@ -52,7 +52,9 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     # node states have no true values in a problem: they belong to windows
     roots = (name.split(".")[0] for name in settings.controls)
     paths = tuple(
-        root for root in roots if root in PARTS and root != "nodes" or hasattr(truth, root) and _alike(system, truth, root)
+        root
+        for root in roots
+        if root in PARTS and root != "nodes" or hasattr(truth, root) and _alike(system, truth, root)
     )
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
     problem = Problem(

@@ -28,13 +28,18 @@ FORMS = {
 }
 
 
-def experiment(seed, *overrides):
-    return pdefit.load_experiment("reaction/fisher_kpp_discovery", [f"seed={seed}", *overrides])
+def experiment(*overrides):
+    return pdefit.load_experiment(
+        "reaction/fisher_kpp_discovery", ["noise=0", "controls.growth.prior=null", *overrides]
+    )
 
 
-def fitted(exp):
+STAGES = experiment().stages
+
+
+def fitted(functional):
     begin = time.process_time()
-    found = pdefit.fit(exp.functional, exp.stages)
+    found = pdefit.fit(functional, STAGES)
     return found, time.process_time() - begin
 
 
@@ -46,9 +51,14 @@ def visited(found):
 
 def starts():
     good = 0
+    one = experiment().functional
     for seed in range(STARTS):
-        exp = experiment(seed, "noise=0", f"system.growth.seed={seed}", "controls.growth.prior=null")
-        found, seconds = fitted(exp)
+        guess = 0.01 * np.exp(np.random.default_rng(seed).uniform(np.log(0.3), np.log(3.0), 2))
+        net = pdefit.terms.Network(("u",), (1.0,), 1.0, width=3, depth=1, seed=seed)
+        other = eqx.tree_at(lambda s: [s.left, s.right], one.problem.system, [*guess])
+        other = eqx.tree_at(lambda s: s.growth.net, other, net.net)
+        theta = one.controls.theta(pdefit.Problem(other, one.problem.y0))
+        found, seconds = fitted(eqx.tree_at(lambda f: f.problem, one, one.at(theta)))
         system, u = found.problem.system, visited(found)
         D = (float(system.left) + float(system.right)) / 2
         off = float(np.max(np.abs(np.asarray(system.growth(u)) - u * (1 - u))))
@@ -65,13 +75,13 @@ def starts():
 def draws(form):
     given, truth = FORMS[form]
     ratios, z, D = [], [], []
-    exp = experiment(0, "noise=0", "~system.growth", f"+system.growth={given}", "controls.growth.prior=null")
-    one, equations = exp.functional, eqx.filter_jit(lambda f, x: f.normal_equations(x))
+    one = experiment("~system.growth", f"+system.growth={given}").functional
+    equations = eqx.filter_jit(lambda f, x: f.normal_equations(x))
     true = [np.asarray(0.01)] * 2 + ([truth] if form == "series" else [*map(np.asarray, truth)])
     for seed in range(DRAWS):
         # the same shapes, so that nothing is compiled twice
         noisy = pdefit.add_noise(one.observations, 0.025, jax.random.key(seed))
-        found = pdefit.fit(eqx.tree_at(lambda f: f.observations, one, noisy), exp.stages)
+        found, _ = fitted(eqx.tree_at(lambda f: f.observations, one, noisy))
         F = np.asarray(equations(found.functional, found.theta)[2])
         system = found.problem.system
         wanted = eqx.tree_at(lambda s: [s.left, s.right, *jax.tree.leaves(s.growth)], system, true)
