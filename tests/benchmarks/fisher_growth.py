@@ -1,6 +1,6 @@
 """Growth and stencil of Fisher's equation, neither of which is known: ten starts without noise, and draws of noise.
 
-    ./run python tests/benchmarks/fisher_discovery.py [starts] [draws]
+    ./run python tests/benchmarks/fisher_growth.py [starts] [draws]
 
 `starts`: the network 1-3-1 of reaction/fisher_kpp_discovery from ten seeds and guesses on data without noise. D is the mean of
 both weights, and the growth is compared over the range that the data visited.

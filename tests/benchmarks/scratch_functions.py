@@ -1,6 +1,6 @@
 """Diffusivity and growth of cells as free functions: what they leave over, and formulas in their place.
 
-    ./run python tests/benchmarks/scratch_discovery.py RUN
+    ./run python tests/benchmarks/scratch_functions.py RUN
 
 RUN is a fit of reaction/scratch_assay_discovery. Its misfit is that of tests/benchmarks/scratch_assay.py, beside which it
 stands: frames of all eighteen wells to 36 h, and the photographs of 48 h, which were not fitted. Formulas are sought on one
