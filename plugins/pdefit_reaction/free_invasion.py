@@ -28,7 +28,7 @@ class FreeInvasion(pdefit.AbstractSystem, AbstractGridded, AbstractStable, Abstr
     All wells are one state, since one recording is what `pdefit discover` works on; they exchange nothing. D and f are terms:
     a series or a spline to be fitted, or a formula. Fisher's equation is D constant and f = r u (1 - u / K). With a lag growth
     wakes up, w = 1 - exp(-t / lag). A face between cells has the mean D of both. D must be positive where the density goes:
-    take a spline whose values have a log transform, and look at it.
+    take a series that is `positive`.
 
     **Arguments:**
 

@@ -1,11 +1,10 @@
-"""Diffusivity and growth of cells as free functions: what they leave over, and formulas in their place.
+"""Diffusivity and growth of cells as free functions: what they leave over beside four given forms, and formulas in their place.
 
-    ./run python tests/benchmarks/scratch_functions.py RUN
+    ./run python tests/benchmarks/scratch_functions.py [fisher] [porous] [lag] [free]
 
-RUN is a fit of reaction/scratch_assay_discovery. Its misfit is that of tests/benchmarks/scratch_assay.py, beside which it
-stands: frames of all eighteen wells to 36 h, and the photographs of 48 h, which were not fitted. Formulas are sought on one
-well of each seeding, a third of the data: a search refits eight sets of terms, and eighteen profiles at the start make each
-slow.
+As reaction/scratch_assay_discovery, on the first well of each seeding, a third of the data: with all eighteen profiles at
+the start an evaluation takes nine times as long, and a search refits eight sets of terms. All models have the same unknown
+profiles. The photographs of 48 h are predicted. The misfit is in units of the counting error, priors apart.
 """
 
 import dataclasses
@@ -18,56 +17,93 @@ import numpy as np
 
 import pdefit
 from pdefit.analysis.discovery.band import band
+from pdefit.terms import Formula, Series
 
 jax.config.update("jax_enable_x64", True)
-GRID = (50.0, 200.0, 400.0, 800.0, 1200.0, 1500.0, 1700.0)
+POINTS = (50.0, 200.0, 400.0, 800.0, 1200.0, 1500.0, 1700.0)
+# a power of nothing has no derivative
+POROUS = Formula("D0 * (abs(u) / 1700 + 0.001)^m", ("u",), {"D0": 0.012, "m": 0.5})
+CONSTANT = Formula("D0", ("u",), {"D0": 0.012})
+GROWTH = Formula("1000 * r * (u / 1000) * (1 - u / (1700 * K))", ("u",), {"r": 1.2, "K": 1.0})
+# of the free functions and of the given forms, whose controls are none but constants
+MODELS = {"fisher": (CONSTANT, GROWTH, ()), "porous": (POROUS, GROWTH, ()), "lag": (CONSTANT, GROWTH, ("lag",))}
+WELLS = slice(None, None, 3)
+# those of the experiment
+CONTROLS = {
+    "D": pdefit.Control(prior=pdefit.priors.Normal(-4.4, 0.7), bounds=(-8.0, -3.0)),
+    "growth": pdefit.Control(scale=500.0, prior=pdefit.priors.Normal(0.0, 1000.0)),
+    "y0": {"u": pdefit.Control(guess=pdefit.guesses.FromData(), smoothing=pdefit.Smoothing(0.1, 400.0))},
+}
 
 
-def six(exp):
-    """The functional of the first well of each seeding."""
-    one, first = exp.functional, slice(None, None, 3)
-    system = dataclasses.replace(one.problem.system, wells=6)
-    problem = pdefit.Problem(system, jax.tree.map(lambda x: x[first], one.problem.y0))
-    data = jax.tree.map(lambda x: x[:, first] if np.ndim(x) == 3 else x, one.observations)
-    return pdefit.Functional(problem, data, exp.settings.controls, solver=pdefit.solvers.RK4(), dt=one.dt)
+def six(exp, D=None, growth=None, more=()):
+    """The functional of the first well of each seeding, with other terms."""
+    one = exp.functional
+    system = dataclasses.replace(one.problem.system, wells=6, lag=np.asarray(0.3 if "lag" in more else 0.0))
+    controls = dict(CONTROLS)
+    if D is not None:
+        system = dataclasses.replace(system, D=D, growth=growth)
+        controls |= {"D": {"constants": {n: _control(n) for n in D.constants}}, "growth": pdefit.Control()}
+    controls |= {name: pdefit.Control(bounds=(0.01, 5.0)) for name in more}
+    data = jax.tree.map(lambda x: x[:, WELLS] if np.ndim(x) == 3 else x, one.observations)
+    problem = pdefit.Problem(system, jax.tree.map(lambda x: x[WELLS], one.problem.y0))
+    return pdefit.Functional(problem, data, controls, solver=pdefit.solvers.RK4(), dt=one.dt)
 
 
-def main(path):
-    exp, run = pdefit.load_experiment("reaction/scratch_assay_discovery"), pdefit.load_run(path)
-    functional = exp.functional
-    theta = functional.controls.theta(run.problem)
-    record = exp.source.record
+def _control(name):
+    if name == "D0":
+        return pdefit.Control(pdefit.transforms.Log(), bounds=(1e-4, 0.05))
+    return pdefit.Control(bounds=(0.0, 3.0))
+
+
+def misfits(name, exp, found, seconds):
+    problem, record = found.problem, exp.source.record
     states = pdefit.solve(
-        run.problem.system, run.problem.y0, record.ts, solver=pdefit.solvers.RK4(), dt=functional.dt, t0=0.0
+        problem.system, problem.y0, record.ts, solver=pdefit.solvers.RK4(), dt=exp.functional.dt, t0=0.0
     )
-    r, sigma = np.asarray(record.values["u"] - states.u), np.asarray(record.sigma["u"])
+    r, sigma = np.asarray(record.values["u"])[:, WELLS] - states.u, np.asarray(record.sigma["u"])[:, WELLS]
+    square = np.asarray(r / sigma) ** 2
     print(
-        f"chi2 {np.sum((r / sigma)[:4] ** 2):.0f} of {r[:4].size} values ({np.mean((r / sigma)[:4] ** 2):.3f} a value); rms "
-        f"{np.sqrt(np.mean(r[:4] ** 2)):.1f}, 48 h {np.sqrt(np.mean(r[4] ** 2)):.1f} cells/mm^2 (counting "
-        f"{np.sqrt(np.mean(sigma[4] ** 2)):.1f})"
+        f"{name}: chi2 {square[:4].sum():.0f} of {square[:4].size} values, with priors {2 * float(found.loss):.0f}; rms "
+        f"{np.sqrt(np.mean(r[:4] ** 2)):.1f}, at 48 h {np.sqrt(np.mean(r[4] ** 2)):.1f} (counting "
+        f"{np.sqrt(np.mean(sigma[4] ** 2)):.1f}) cells/mm^2; {found.iterations} evaluations, converged {found.converged}, "
+        f"CPU s {seconds:.0f}",
+        flush=True,
     )
-    # as evidence of the other models is: over starts, functions and their priors
-    average = pdefit.marginal_likelihood(functional, theta)
-    print(f"k {average.effective_unknowns:.1f}, ln Z {average.log_evidence or np.nan:.1f} {average.reason}")
-    F = np.asarray(eqx.filter_jit(lambda f, x: f.normal_equations(x)[2])(functional, theta))
-    covariance, u = np.linalg.inv(F), np.array(GRID)
-    for name in ("D", "growth"):
-        found = band(functional, theta, name, (u,), covariance)
-        said = "  ".join(f"{x:.0f}: {v:.3g} +- {e:.2g}" for x, v, e in zip(u, found.value, found.error, strict=True))
-        print(f"{name} at u = {said}")
-    visited = np.linspace(0.0, float(np.max(np.asarray(states.u))), 400)
-    print(f"least D up to u = {visited[-1]:.0f}: {float(np.min(run.problem.system.D(visited))):.4g} mm^2/day")
-    begin, part = time.process_time(), six(exp)
-    fit = pdefit.fit(part, exp.stages)
-    print(
-        f"six wells: chi2 {2 * float(fit.loss):.0f}, {fit.iterations} evaluations, CPU s {time.process_time() - begin:.0f}"
-    )
+    return states
+
+
+def main(names):
+    exp = pdefit.load_experiment("reaction/scratch_assay_discovery")
+    fits = {}
+    for name in names or (*MODELS, "free"):
+        given = MODELS.get(name, (None, None, ()))
+        begin = time.process_time()
+        fits[name] = pdefit.fit(six(exp, *given), exp.stages)
+        states = misfits(name, exp, fits[name], time.process_time() - begin)
+        system = fits[name].problem.system
+        if name != "free":
+            print(
+                "   ",
+                {n: float(x) for n, x in {**system.D.constants, **system.growth.constants, "lag": system.lag}.items()},
+            )
+            continue
+        F = np.asarray(eqx.filter_jit(lambda f, x: f.normal_equations(x)[2])(fits[name].functional, fits[name].theta))
+        for term in ("D", "growth"):
+            found = band(fits[name].functional, fits[name].theta, term, (np.array(POINTS),), np.linalg.inv(F))
+            rows = zip(POINTS, found.value, found.error, strict=True)
+            print(f"    {term}", "  ".join(f"{u:.0f}: {x:.3g} +- {e:.2g}" for u, x, e in rows))
+        assert isinstance(system.D, Series)
+        visited = np.linspace(0.0, float(np.max(np.asarray(states.u))), 400)
+        print(f"    least D up to u = {visited[-1]:.0f}: {float(np.min(system.D(visited))):.3g}", flush=True)
+    if "free" not in fits:
+        return
     begin = time.process_time()
-    found = pdefit.discover(fit.functional, fit.theta, degree=3, most=5)
-    print(f"discover: CPU s {time.process_time() - begin:.0f}, {found.values} values, misses: {found.misses}")
+    found = pdefit.discover(fits["free"].functional, fits["free"].theta, degree=3, most=5)
+    print(f"discover: CPU s {time.process_time() - begin:.0f}, {found.values} values, misses {found.misses}")
     for one in (found.best, *found.rivals):
         print(f"  {one}  errors {dict(one.errors)}  chi2 {one.chi2:.1f}  criterion {one.criterion:.1f}", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

@@ -28,6 +28,8 @@ class Series(AbstractTerm):
     - `basis`: `chebyshev`, `fourier` or `spline`; default `chebyshev`. A Fourier series is periodic over the range.
     - `count`: the number of coefficients, or of knots of the spline; default 6. Of `fourier` it is odd.
     - `coefficients`: these, in the unit of the term, (count,), or a number for all; default 0.
+    - `positive`: whether the term is the exponential of the sum, whose coefficients are then logarithms; default False. For
+      what must stay above zero between the knots, too, such as a diffusivity.
     """
 
     coefficients: Float[Array, " k"]
@@ -35,6 +37,7 @@ class Series(AbstractTerm):
     low: float = eqx.field(static=True)
     high: float = eqx.field(static=True)
     basis: str = eqx.field(static=True)
+    positive: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -44,10 +47,12 @@ class Series(AbstractTerm):
         basis: str = "chebyshev",
         count: int = 6,
         coefficients: Any = 0.0,
+        positive: bool = False,
     ):
         if basis not in _BASES:
             raise unknown("basis of a series", basis, _BASES)
         self.inputs, self.low, self.high, self.basis = tuple(inputs), float(low), float(high), basis
+        self.positive = positive
         if len(self.inputs) != 1 or not self.low < self.high:
             raise PdefitError(
                 f"A series expects one input and a range of it, but got {list(self.inputs)} from {low:g} to {high:g}; take a "
@@ -58,7 +63,10 @@ class Series(AbstractTerm):
         self.coefficients = jnp.broadcast_to(jnp.asarray(coefficients, float), (count,))
 
     def __call__(self, *values: Array) -> Array:
-        (x,) = values
+        found = self._sum(*values)
+        return jnp.exp(found) if self.positive else found
+
+    def _sum(self, x: Array) -> Array:
         c, n = self.coefficients, self.coefficients.size
         part = (jnp.asarray(x) - self.low) / (self.high - self.low)
         if self.basis == "fourier":

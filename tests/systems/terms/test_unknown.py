@@ -52,6 +52,12 @@ def test_a_spline_is_that_of_a_smooth_time_series(count):
     np.testing.assert_allclose(pdefit.terms.Series(("x",), 0.0, 2.0, "spline", count, c)(x), wanted, atol=1e-13)
 
 
+def test_a_positive_series_is_the_exponential_of_the_sum():
+    c = np.array([-4.0, 3.0, -5.0, 2.0])
+    plain, positive = (pdefit.terms.Series(("x",), 0.0, 2.0, "spline", 4, c, positive=p) for p in (False, True))
+    np.testing.assert_allclose(jnp.log(positive(X)), plain(X), rtol=1e-12)
+
+
 def test_a_formula_has_a_value_at_every_point_in_the_precision_of_its_inputs():
     single = X.astype(jnp.float32)
     assert pdefit.terms.Formula("x * (1 - x)", ("x",))(single).dtype == jnp.float32
