@@ -2,8 +2,8 @@
 
     ./run python scripts/learned_term.py [RUN]
 
-Without a run the experiment reaction/fisher_kpp_discovery is fitted first, which takes a minute. The band is two standard errors
-from the matrix of the fit, its prior included. Below stands how often each density was observed.
+Without a run the experiment reaction/fisher_kpp_discovery is fitted first, which takes a minute. The band is two standard
+errors from the matrix of the fit, its prior included. Below stands how often each density was observed.
 """
 
 import subprocess
