@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.systems.terms.unknown import unknown_terms
 
 
@@ -19,7 +19,7 @@ class Band(NamedTuple):
 
 
 def band(
-    functional: Functional,
+    functional: AbstractObjective,
     theta: Float[Array, " p"],
     name: str,
     values: tuple[Float[np.ndarray, " *n"], ...],

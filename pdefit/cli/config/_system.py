@@ -76,6 +76,11 @@ def merged(node: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     out = dict(node)
     for key, value in changes.items():
         old = out.get(key)
-        nested = isinstance(value, Mapping) and isinstance(old, Mapping)
-        out[key] = merged(old, value) if nested and value.get("name", old.get("name")) == old.get("name") else value
+        if (
+            isinstance(value, Mapping)
+            and isinstance(old, Mapping)
+            and value.get("name", old.get("name")) == old.get("name")
+        ):
+            value = merged(old, value)
+        out[key] = value
     return out
