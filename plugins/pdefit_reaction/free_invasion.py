@@ -25,7 +25,7 @@ class State(NamedTuple):
 class FreeInvasion(pdefit.AbstractSystem, AbstractGridded, AbstractStable, AbstractVerifiable):
     """Invasion of free space by cells: u_t = div(D(u) grad u) + w f(u), with two functions of the density that nobody knows.
 
-    All wells are one state, since one recording is what `pdefit discover` works on; they exchange nothing. D and f are terms:
+    All wells are one state; they exchange nothing. D and f are terms:
     a series or a spline to be fitted, or a formula. Fisher's equation is D constant and f = r u (1 - u / K). With a lag growth
     wakes up, w = 1 - exp(-t / lag). A face between cells has the mean D of both. D must be positive where the density goes:
     take a series that is `positive`.

@@ -1,9 +1,9 @@
-"""Diffusivity and growth of cells as free functions: what they leave over beside four given forms, and formulas in their place.
+"""Diffusivity and growth of cells as free functions: what they leave over beside three given forms.
 
     ./run python tests/benchmarks/scratch_functions.py [fisher] [porous] [lag] [free]
 
 As reaction/scratch_assay_discovery, on the first well of each seeding, a third of the data: with all eighteen profiles at
-the start an evaluation takes nine times as long, and a search refits eight sets of terms. All models have the same unknown
+the start an evaluation takes nine times as long, and no search for formulas ends. All models have the same unknown
 profiles. The photographs of 48 h are predicted. The misfit is in units of the counting error, priors apart.
 """
 
@@ -96,13 +96,6 @@ def main(names):
         assert isinstance(system.D, Series)
         visited = np.linspace(0.0, float(np.max(np.asarray(states.u))), 400)
         print(f"    least D up to u = {visited[-1]:.0f}: {float(np.min(system.D(visited))):.3g}", flush=True)
-    if "free" not in fits:
-        return
-    begin = time.process_time()
-    found = pdefit.discover(fits["free"].functional, fits["free"].theta, degree=3, most=5)
-    print(f"discover: CPU s {time.process_time() - begin:.0f}, {found.values} values, misses {found.misses}")
-    for one in (found.best, *found.rivals):
-        print(f"  {one}  errors {dict(one.errors)}  chi2 {one.chi2:.1f}  criterion {one.criterion:.1f}", flush=True)
 
 
 if __name__ == "__main__":
