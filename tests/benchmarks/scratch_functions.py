@@ -3,7 +3,7 @@
     ./run python tests/benchmarks/scratch_functions.py [fisher] [porous] [lag] [free]
 
 As reaction/scratch_assay_discovery, on the first well of each seeding, a third of the data: with all eighteen profiles at
-the start an evaluation takes nine times as long, and no search for formulas ends. All models have the same unknown
+the start an evaluation takes much longer. All models have the same unknown
 profiles. The photographs of 48 h are predicted. The misfit is in units of the counting error, priors apart.
 """
 
