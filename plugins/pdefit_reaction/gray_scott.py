@@ -44,8 +44,12 @@ class GrayScott(pdefit.ReactionDiffusion, AbstractVerifiable):
     kill: Array = pdefit.parameter(unit="1/time", positive=True, doc="removal rate of the activator")
 
     def reaction(self, t, y, args):
-        eaten = y.u * y.v**2
+        eaten = self.eaten(y)
         return State(self.feed * (1 - y.u) - eaten, eaten - (self.feed + self.kill) * y.v)
+
+    def eaten(self, y: State) -> Array:
+        """The rate at which the activator turns substrate into itself."""
+        return y.u * y.v**2
 
     def init(self, key):
         edges, corner = jnp.asarray([self.grid.extent]), jnp.asarray([self.grid.corner])

@@ -72,9 +72,15 @@ def read_system(node: Any, path: str = "system") -> SystemSettings:
 
 
 def merged(node: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested mapping with some entries changed, at any depth."""
+    """A nested mapping with some entries changed, at any depth; an object of another name takes nothing from the old one."""
     out = dict(node)
     for key, value in changes.items():
-        nested = isinstance(value, Mapping) and isinstance(out.get(key), Mapping)
-        out[key] = merged(out[key], value) if nested else value
+        old = out.get(key)
+        if (
+            isinstance(value, Mapping)
+            and isinstance(old, Mapping)
+            and value.get("name", old.get("name")) == old.get("name")
+        ):
+            value = merged(old, value)
+        out[key] = value
     return out

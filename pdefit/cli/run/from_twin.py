@@ -31,6 +31,7 @@ from pdefit.inverse.problem.twin import Twin
 from pdefit.inverse.shooting.formulation import Single
 from pdefit.inverse.shooting.trajectories import frozen_steps
 from pdefit.systems.system import AbstractSystem
+from pdefit.systems.terms.base import AbstractTerm
 
 
 def from_twin(settings: Settings, given: TwinSettings) -> Source:
@@ -50,7 +51,11 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     try_observe(lambda t, y, args: observe(t, twin.averaged(y), args), ts[0], fine, args)
     # node states have no true values in a problem: they belong to windows
     roots = (name.split(".")[0] for name in settings.controls)
-    paths = tuple(root for root in roots if root in PARTS and root != "nodes" or hasattr(truth, root))
+    paths = tuple(
+        root
+        for root in roots
+        if root in PARTS and root != "nodes" or hasattr(truth, root) and _alike(system, truth, root)
+    )
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
     problem = Problem(
         _with_truth(system, truth, paths, given.refine), start, observe, args=args, initial=settings.follows
@@ -116,6 +121,12 @@ def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
     return bind(
         problem, declared, jax.random.key(settings.seed), problem.observe.located(Observations.build(ts, seen))
     )[1]
+
+
+def _alike(system: AbstractSystem, truth: AbstractSystem, name: str) -> bool:
+    """Whether a parameter of the model can have the value that it has in the truth, as a term of another form cannot."""
+    one, two = (getattr(s, name, None) for s in (system, truth))
+    return not isinstance(one, AbstractTerm) or jax.tree.structure(one) == jax.tree.structure(two)
 
 
 def _with_truth(

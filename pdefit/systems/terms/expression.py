@@ -69,7 +69,8 @@ class Expression:
         **Arguments:** `values`: an array for each name, of shapes that broadcast.
         """
         if self.kind == "number":
-            return jnp.asarray(self.value, float)
+            # of no precision of its own, so that float32 stays float32
+            return jnp.asarray(self.value)
         if self.kind == "name":
             return values[str(self.value)]
         first, *rest = self.parts

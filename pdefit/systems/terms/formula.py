@@ -41,4 +41,6 @@ class Formula(AbstractTerm):
             )
 
     def __call__(self, *values: Array) -> Array:
-        return self.expression({**self.constants, **dict(zip(self.inputs, values, strict=True))})
+        found = self.expression({**self.constants, **dict(zip(self.inputs, values, strict=True))})
+        # a constant, too, has a value at every point
+        return jnp.broadcast_to(found, jnp.broadcast_shapes(*map(jnp.shape, values)))

@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.systems.terms.base import AbstractTerm
-from pdefit.systems.time_series import interpolated
 
 _BASES = "chebyshev", "fourier", "spline"
 
@@ -30,6 +28,8 @@ class Series(AbstractTerm):
     - `basis`: `chebyshev`, `fourier` or `spline`; default `chebyshev`. A Fourier series is periodic over the range.
     - `count`: the number of coefficients, or of knots of the spline; default 6. Of `fourier` it is odd.
     - `coefficients`: these, in the unit of the term, (count,), or a number for all; default 0.
+    - `positive`: whether the term is the exponential of the sum, whose coefficients are then logarithms; default False. For
+      what must stay above zero between the knots, too, such as a diffusivity.
     """
 
     coefficients: Float[Array, " k"]
@@ -37,6 +37,7 @@ class Series(AbstractTerm):
     low: float = eqx.field(static=True)
     high: float = eqx.field(static=True)
     basis: str = eqx.field(static=True)
+    positive: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -46,10 +47,12 @@ class Series(AbstractTerm):
         basis: str = "chebyshev",
         count: int = 6,
         coefficients: Any = 0.0,
+        positive: bool = False,
     ):
         if basis not in _BASES:
             raise unknown("basis of a series", basis, _BASES)
         self.inputs, self.low, self.high, self.basis = tuple(inputs), float(low), float(high), basis
+        self.positive = positive
         if len(self.inputs) != 1 or not self.low < self.high:
             raise PdefitError(
                 f"A series expects one input and a range of it, but got {list(self.inputs)} from {low:g} to {high:g}; take a "
@@ -60,7 +63,10 @@ class Series(AbstractTerm):
         self.coefficients = jnp.broadcast_to(jnp.asarray(coefficients, float), (count,))
 
     def __call__(self, *values: Array) -> Array:
-        (x,) = values
+        found = self._sum(*values)
+        return jnp.exp(found) if self.positive else found
+
+    def _sum(self, x: Array) -> Array:
         c, n = self.coefficients, self.coefficients.size
         part = (jnp.asarray(x) - self.low) / (self.high - self.low)
         if self.basis == "fourier":
@@ -68,12 +74,29 @@ class Series(AbstractTerm):
             found = c[0] + jnp.sin(waves) @ c[1 : n // 2 + 1] + jnp.cos(waves) @ c[n // 2 + 1 :]
             return found.reshape(part.shape)
         if self.basis == "spline":
-            knots = np.linspace(0.0, 1.0, n)
-            flat = jax.vmap(lambda one: interpolated(knots, c, one, "smooth"))(part.ravel())
-            return flat.reshape(part.shape)
+            return _spline(c, (n - 1) * jnp.clip(part, 0.0, 1.0))
         z = 2 * jnp.clip(part, 0.0, 1.0) - 1
         # by Clenshaw's recurrence
         after, last = jnp.zeros_like(z), jnp.zeros_like(z)
         for k in range(n - 1, 0, -1):
             after, last = c[k] + 2 * z * after - last, after
         return c[0] + z * after - last
+
+
+def _spline(values: Float[Array, " k"], z: Array) -> Array:
+    """The cubic spline through values at 0, 1, 2, .. whose slopes are those of parabolas, as a sum of kernels.
+
+    It is the spline of a smooth time series. Nothing is looked up, which would cost most of a field's rate.
+    """
+    first, last = _beyond(values), _beyond(values[::-1])
+    total = jnp.zeros_like(z)
+    for k, value in enumerate((first, *values, last), -1):
+        s = jnp.abs(z - k)
+        near, far = 1 + s**2 * (1.5 * s - 2.5), 2 - s * (4 - s * (2.5 - 0.5 * s))
+        total = total + value * jnp.where(s < 1, near, jnp.where(s < 2, far, 0.0))
+    return total
+
+
+def _beyond(values: Float[Array, " k"]) -> Array:
+    """The value one step before the first, of the parabola through the first three, or of the line through two."""
+    return 2 * values[0] - values[1] if values.size == 2 else 3 * values[0] - 3 * values[1] + values[2]

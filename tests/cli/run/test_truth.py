@@ -56,6 +56,16 @@ def test_truths_that_nobody_can_mean(built, truth, words):
         built(f"+data.truth={truth}")
 
 
+def test_a_term_of_another_form_in_the_truth_leaves_that_of_the_model(compose):
+    """A network that a system declares stays one beside a twin's formula, of which it takes no arguments."""
+    exp = build_experiment(compose("experiment=reaction/fisher_kpp_discovery", "times.count=3"))
+    names = exp.functional.controls.names()
+    truth = dict(zip(names, true_theta(exp, exp.functional), strict=True))
+    assert type(exp.functional.problem.system.growth).__name__ == "Network"
+    assert truth["left"] == pytest.approx(1.0) and sum(n.startswith("growth.net.") for n in names) == 10
+    assert all(np.isnan(x) for n, x in truth.items() if n.startswith("growth"))
+
+
 def test_a_field_is_one_line_of_the_table():
     rows = [
         ParameterRow(f"y0.u.{i}", "1", "identity", 0.5, 0.01 * i, 0.01 * i + 0.001, None, 0.0, 0.02, 2.0, False)

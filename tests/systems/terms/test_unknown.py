@@ -11,6 +11,7 @@ from problems import GRID
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.systems.time_series import interpolated
 
 X = jnp.linspace(0.0, 2.0, 7)
 
@@ -41,6 +42,26 @@ def test_a_series_is_its_sum_of_basis_functions(basis):
     np.testing.assert_allclose(found[~np.isnan(wanted)], wanted[~np.isnan(wanted)], atol=1e-12)
     # linear in its coefficients, from nothing
     assert not np.any(pdefit.terms.Series(("x",), 0.0, 2.0, basis, count)(X))
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_a_spline_is_that_of_a_smooth_time_series(count):
+    c, x = np.random.default_rng(count).normal(size=count), jnp.linspace(-0.2, 2.2, 41)
+    knots = np.linspace(0.0, 2.0, count)
+    wanted = jax.vmap(lambda t: interpolated(knots, jnp.asarray(c), t, "smooth"))(x)
+    np.testing.assert_allclose(pdefit.terms.Series(("x",), 0.0, 2.0, "spline", count, c)(x), wanted, atol=1e-13)
+
+
+def test_a_positive_series_is_the_exponential_of_the_sum():
+    c = np.array([-4.0, 3.0, -5.0, 2.0])
+    plain, positive = (pdefit.terms.Series(("x",), 0.0, 2.0, "spline", 4, c, positive=p) for p in (False, True))
+    np.testing.assert_allclose(jnp.log(positive(X)), plain(X), rtol=1e-12)
+
+
+def test_a_formula_has_a_value_at_every_point_in_the_precision_of_its_inputs():
+    single = X.astype(jnp.float32)
+    assert pdefit.terms.Formula("x * (1 - x)", ("x",))(single).dtype == jnp.float32
+    np.testing.assert_array_equal(pdefit.terms.Formula("2", ("x",))(single), np.full(7, 2.0, np.float32))
 
 
 def test_a_known_term_given_as_unknown_makes_the_same_equations():

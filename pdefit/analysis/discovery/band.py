@@ -1,0 +1,50 @@
+"""Learned terms over their inputs, each value with its standard error."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.systems.terms.unknown import unknown_terms
+
+
+class Band(NamedTuple):
+    """A term at some points: `value` and `error`, its standard error, of the shape of the points."""
+
+    value: Float[np.ndarray, " *n"]
+    error: Float[np.ndarray, " *n"]
+
+
+def band(
+    functional: AbstractObjective,
+    theta: Float[Array, " p"],
+    name: str,
+    values: tuple[Float[np.ndarray, " *n"], ...],
+    covariance: Float[np.ndarray, "p p"],
+    reference: tuple[float, ...] | None = None,
+) -> Band:
+    """A term with its standard error, from the covariance of a fit by its derivatives (delta method).
+
+    For figures and tables of what was learned, over the inputs that the data visited. Not beyond these: what no data say, a
+    prior or the form of the term says there. A network that is far from linear in its weights has a wider true band.
+
+    **Arguments:**
+
+    - `functional`, `theta`: a fit of a system with terms, and its estimate, (p,).
+    - `name`: of the term, as of `unknown_terms`.
+    - `values`: an array for each input of the term, of one shape.
+    - `covariance`: that of theta, (p, p), such as `Intervals.covariance`.
+    - `reference`: inputs at which the term is subtracted, such as `(0.0,)` where the equations do not see a constant.
+    """
+
+    def at(theta: Array) -> Array:
+        term = unknown_terms(functional.at(theta).system)[name]
+        found = term(*map(jnp.asarray, values))
+        return found if reference is None else found - term(*map(jnp.asarray, reference))
+
+    value, slopes = at(theta), np.asarray(jax.jacfwd(at)(theta))
+    variance = np.einsum("...i,ij,...j->...", slopes, np.asarray(covariance), slopes)
+    return Band(np.asarray(value), np.sqrt(np.maximum(variance, 0.0)))
