@@ -281,7 +281,7 @@ def _step(
     round_off = 4 * jnp.finfo(slope.dtype).eps * equations.gradient.shape[1] ** 2
     shift = jnp.maximum(shift, round_off)
     nothing = jnp.zeros(theta.size, bool), jnp.zeros(theta.size)
-    # together, in one call of LAPACK: two at once by one program of many members wait for each other's threads for ever
+    # in one call of LAPACK: two at once, by a program of many members, wait for each other's threads for ever
     full, first = jax.vmap(solve, (0, None, None))(jnp.stack([jnp.full(theta.size, round_off), shift]), *nothing)
     # limits act element by element, because one that the data hardly determine must not hold up the others
     lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
@@ -294,9 +294,7 @@ def _step(
         held, at, found = before
         limited = jnp.clip(scale * found, lowest, highest)
         held = held | (scale * found != limited)
-        at = jnp.where(held, limited * inverse, 0.0)
-        return held, at, solve(shift, held, at)
+        return held, (at := jnp.where(held, limited * inverse, 0.0)), solve(shift, held, at)
 
     found = lax.fori_loop(0, _ROUNDS, hold, (*nothing, first))[2]
-    step = jnp.clip(scale * found, lowest, highest)
-    return step, -jnp.vdot(slope, full) / 2, scale * full
+    return jnp.clip(scale * found, lowest, highest), -jnp.vdot(slope, full) / 2, scale * full
