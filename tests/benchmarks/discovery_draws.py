@@ -91,7 +91,11 @@ def main() -> None:
                 table = Path(folder) / f"draw_{seed}.csv"
                 command = [sys.executable, str(ROOT / "scripts" / case.script), str(table)]
                 subprocess.run([*command, "--noise", str(asked.noise), "--seed", str(seed)], check=True)
-                is_right, errors = one(case, table, asked.degree)
+                try:
+                    is_right, errors = one(case, table, asked.degree)
+                except pdefit.PdefitError as error:
+                    print(f"  {table.stem}: {str(error)[:120]}", flush=True)
+                    is_right, errors = False, {}
                 right.append(is_right)
                 rows += [errors] if is_right else []
         print(f"{name}: right form in {sum(right)} of {len(right)} draws, {time.process_time() - begun:.0f} CPU s")
