@@ -1,7 +1,7 @@
 """A fluid with memory that is sheared to and fro, and a closure of it whose laws are terms."""
 
 import abc
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,7 +26,7 @@ class AbstractShearedFluid(pdefit.AbstractSystem):
         return self.amplitude * jnp.cos(self.frequency * t)
 
     @abc.abstractmethod
-    def shear_stress(self, t: Array, y: NamedTuple) -> Array:
+    def shear_stress(self, t: Array, y: Any) -> Array:
         """The stress on the plates.
 
         **Arguments:** `t`, `y`: the time, and the state at that time.

@@ -95,6 +95,7 @@ class ReducedRobertson(pdefit.AbstractSystem, AbstractVerifiable):
 
     @classmethod
     def example(cls, resolution):
-        known = Robertson.example(resolution)
-        system = cls(k1=known.system.k1, k2=known.system.k2, k3=known.system.k3)
-        return Example(system, TwoSpecies(*known.y0[:2]), known.ts, known.dt, space_order=None, time_order=4)
+        """That of `Robertson`, without the third species."""
+        system = cls(k1=jnp.asarray(0.9), k2=jnp.asarray(1.6), k3=jnp.asarray(1.2))
+        start = TwoSpecies(jnp.asarray(0.7), jnp.asarray(0.2))
+        return Example(system, start, np.linspace(0.0, 3.0, 7), 0.1, space_order=None, time_order=4)
