@@ -4,7 +4,6 @@ import abc
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -163,7 +162,7 @@ class FluidClosure(AbstractShearedFluid, AbstractVerifiable):
 
     def _value(self, term: AbstractTerm, t: Array, y: Latent) -> Array:
         known = {**y._asdict(), "g": self.shear_rate(t)}
-        return term(*(known[name] for name in term.inputs))
+        return jnp.asarray(term(*(known[name] for name in term.inputs)), y.phi1.dtype)
 
     def init(self, key):
         return Latent(jnp.zeros(()), jnp.zeros(()))
@@ -178,5 +177,5 @@ class FluidClosure(AbstractShearedFluid, AbstractVerifiable):
             amplitude=jnp.asarray(1.5),
             frequency=jnp.asarray(1.2),
         )
-        start = system.init(jax.random.key(0))
+        start = Latent(jnp.asarray(0.3), jnp.asarray(0.2))
         return Example(system, start, np.linspace(0.0, 3.0, 7), 0.05, space_order=None, time_order=4)
