@@ -60,3 +60,42 @@ class Robertson(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative)
         system = cls(k1=jnp.asarray(0.9), k2=jnp.asarray(1.6), k3=jnp.asarray(1.2))
         start = Species(*map(jnp.asarray, (0.7, 0.2, 0.1)))
         return Example(system, start, np.linspace(0.0, 3.0, 7), 0.1, space_order=None, time_order=4)
+
+
+class TwoSpecies(NamedTuple):
+    """The parts `y1` and `y2` of two species; that of the third is what is left."""
+
+    y1: Float[Array, ""]
+    y2: Float[Array, ""]
+
+
+class ReducedRobertson(pdefit.AbstractSystem, AbstractVerifiable):
+    """The reactions of `Robertson` in two species, with the third as what is left of 1.
+
+        y1' = -k1 y1 + k3 y2 (1 - y1 - y2)
+        y2' = k1 y1 - k3 y2 (1 - y1 - y2) - k2 y2^2
+
+    For unknown rates of which only the sum of all parts is known: set the k to zero, and add terms to y1 and y2.
+
+    **Arguments:** those of `Robertson`.
+    """
+
+    time_unit: ClassVar[str] = "s"
+
+    k1: Array = pdefit.parameter(positive=True, unit="1/s", doc="the slow reaction")
+    k2: Array = pdefit.parameter(positive=True, unit="1/s", doc="the fastest reaction")
+    k3: Array = pdefit.parameter(positive=True, unit="1/s", doc="the fast reaction")
+
+    def vector_field(self, t, y, args):
+        made = self.k1 * y.y1 - self.k3 * y.y2 * (1.0 - y.y1 - y.y2)
+        return TwoSpecies(-made, made - self.k2 * y.y2**2)
+
+    def init(self, key):
+        return TwoSpecies(jnp.asarray(1.0), jnp.asarray(0.0))
+
+    @classmethod
+    def example(cls, resolution):
+        """That of `Robertson`, without the third species."""
+        system = cls(k1=jnp.asarray(0.9), k2=jnp.asarray(1.6), k3=jnp.asarray(1.2))
+        start = TwoSpecies(jnp.asarray(0.7), jnp.asarray(0.2))
+        return Example(system, start, np.linspace(0.0, 3.0, 7), 0.1, space_order=None, time_order=4)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.discovery.candidates import combinations, with_candidates
+from pdefit.analysis.discovery.found_terms import FoundTerms, Summand
 from pdefit.analysis.discovery.library import CONSTANT, TermLibrary
 from pdefit.analysis.discovery.search import Search
 from pdefit.analysis.goodness.holdout import withhold
@@ -26,57 +27,6 @@ from pdefit.systems.terms.unknown import unknown_terms
 
 # differences of the criterion below which two sets are not told apart
 CLOSE = 6.0
-
-
-@dataclasses.dataclass(frozen=True)
-class Summand:
-    """A formula with its coefficient.
-
-    **Arguments:**
-
-    - `expression`: the formula, with K for its constant, if it has one.
-    - `coefficient`, `error`: its factor, and the standard error of that.
-    - `constant`, `constant_error`: K, and its standard error; None without one.
-    """
-
-    expression: Expression
-    coefficient: float
-    error: float
-    constant: float | None = None
-    constant_error: float | None = None
-
-    def __str__(self) -> str:
-        known = {} if self.constant is None else {CONSTANT: Expression("number", value=float(f"{self.constant:.4g}"))}
-        return f"{self.coefficient:.4g} {self.expression.with_names(known)}"
-
-
-@dataclasses.dataclass(frozen=True)
-class FoundTerms:
-    """A set of terms that was fitted in the place of what was learned.
-
-    **Arguments:**
-
-    - `terms`: by the name of the term its summands.
-    - `chi2`: the misfit, in units of the noise.
-    - `criterion`: chi2 and the penalty of so many terms.
-    - `theta`: the point of the refit, with coefficients of all candidates, (p,).
-    - `held_out`: chi2 of a value at later frames, predicted from the first one; None without any.
-    """
-
-    terms: Mapping[str, tuple[Summand, ...]]
-    chi2: float
-    criterion: float
-    theta: Float[np.ndarray, " p"]
-    held_out: float | None = None
-
-    @property
-    def forms(self) -> frozenset[tuple[str, Expression]]:
-        """What it says, without numbers."""
-        return frozenset((name, one.expression) for name, own in self.terms.items() for one in own)
-
-    def __str__(self) -> str:
-        """All of them in a line."""
-        return "; ".join(f"{name}: {_sum(own)}" for name, own in self.terms.items())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,7 +250,3 @@ def _predicted(found: Discovery, record: Observations, fitted: int) -> tuple[Fou
         dataclasses.replace(one, held_out=2 * float(VALUE(whole, jnp.asarray(one.theta))) / values)
         for one in found.found
     )
-
-
-def _sum(summands: Sequence[Summand]) -> str:
-    return " + ".join(map(str, summands)).replace("+ -", "- ") or "0"

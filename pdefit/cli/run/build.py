@@ -34,7 +34,8 @@ from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import over_cores, spread
 from pdefit.inverse.objective.variants import stepped, with_dt
 from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
-from pdefit.systems.terms.unknown import sized_by_data
+from pdefit.inverse.problem.observed_fields import observed_fields
+from pdefit.systems.terms.unknown import sized_by_data, unknown_terms
 
 
 def build_experiment(settings: Settings) -> Experiment:
@@ -67,8 +68,9 @@ def build_single(settings: Settings) -> Experiment:
     source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
     fitted = fitted_frames(settings.times, record.ts)
-    system = sized_by_data(problem.system, record.at(slice(0, fitted)))
-    problem = dataclasses.replace(problem, system=system)
+    if unknown_terms(problem.system):
+        seen = observed_fields(problem, record.at(slice(0, fitted)))
+        problem = dataclasses.replace(problem, system=sized_by_data(problem.system, seen))
     stages, formulation = list(settings.stages.stages), settings.formulation
     held = frames_kept_out(settings, record.ts[:fitted])
     window = withhold(record.at(slice(0, fitted)), held)

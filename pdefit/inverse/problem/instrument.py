@@ -1,6 +1,7 @@
 """Observation operators: from time, state and inputs to what an instrument measures. They can be composed."""
 
 import abc
+import dataclasses
 from collections.abc import Mapping
 
 import equinox as eqx
@@ -205,6 +206,11 @@ class Logarithm(AbstractObservationOperator):
 
     def __call__(self, t, y, args):
         return {n: jnp.log(x) if n in self.fields else x for n, x in named_fields(y).items()}
+
+    def inverted(self, observations):
+        values, mask = observations.values, observations.mask
+        numbers = {n: jnp.where(mask[n], jnp.exp(x), 0.0) if n in self.fields else x for n, x in values.items()}
+        return dataclasses.replace(observations, values=numbers)
 
 
 class Compose(AbstractObservationOperator):

@@ -5,7 +5,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from pdefit_pathways import Apoptosis, Glycolysis, HybridApoptosis, HybridGlycolysis, Robertson
+from pdefit_pathways import (
+    Apoptosis,
+    Glycolysis,
+    HybridApoptosis,
+    HybridGlycolysis,
+    ReducedRobertson,
+    Robertson,
+)
 
 import pdefit
 
@@ -41,6 +48,13 @@ def test_robertson_has_its_reference_values():
     found = [float(x[-1]) for x in film]
     np.testing.assert_allclose(found, [0.7158270688, 9.185534765e-6, 0.2841637457], rtol=1e-5)
     assert sum(found) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_two_of_robertsons_species_go_as_in_all_three():
+    ts, numbers = [0.0, 0.01, 1.0, 40.0], {"k1": 0.04, "k2": 3e7, "k3": 1e4}
+    films = [run(system(**numbers), ts, 1e-8, 1e-13) for system in (ReducedRobertson, Robertson)]
+    for name in ("y1", "y2"):
+        np.testing.assert_allclose(*(getattr(film, name) for film in films), rtol=1e-6, atol=1e-12)
 
 
 def test_glycolysis_rests_where_its_flows_balance():

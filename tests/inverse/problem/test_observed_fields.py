@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_systems import Decay, State
 
 import pdefit
 from pdefit._util.trees import named_fields
-from pdefit.inverse.problem.observed_fields import observed_positions
+from pdefit.inverse.problem.observed_fields import observed_fields, observed_positions
 from pdefit.systems.capabilities import FieldCoords
 
 GRID = pdefit.CartesianGrid(shape=(12, 6), extent=(6.0, 12.0), origin=(-1.0, 0.0), length_unit="mm")
@@ -107,3 +108,12 @@ def test_single_precision_states_keep_their_positions():
     state = jax.tree.map(lambda x: x.astype(jnp.float32), STATE)
     found = observed_positions(pdefit.instruments.ObserveAll(), 0.0, state, None, COORDS)["u"]
     np.testing.assert_allclose(found.coords["x"], X, rtol=0, atol=1e-3 * 0.5)
+
+
+def test_logarithms_far_from_the_state_are_undone():
+    """Newton's steps from the state, 4, would leave the domain of the logarithm on their way to 0.01."""
+    operator = pdefit.instruments.Compose((pdefit.instruments.ObserveAll(), pdefit.instruments.Logarithm("u")))
+    system, truth = Decay(k=0.1), np.array([4.0, 0.01, 900.0])[:, None] * np.ones(3)
+    problem = pdefit.Problem(system, State(jnp.full(3, 4.0)), operator)
+    record = pdefit.Observations.build(np.arange(3.0), {"u": np.log(truth)}, {"u": 0.1})
+    np.testing.assert_allclose(observed_fields(problem, record).values["u"], truth, rtol=1e-12)
