@@ -26,6 +26,8 @@ from pdefit.analysis.debug.diagnosis import Diagnosis as Diagnosis
 from pdefit.analysis.debug.doctor import doctor as doctor
 from pdefit.analysis.design.design import design as design
 from pdefit.analysis.design.result import Design as Design
+from pdefit.analysis.discovery.band import Band as Band
+from pdefit.analysis.discovery.band import band as band
 from pdefit.analysis.discovery.discover import Discovery as Discovery
 from pdefit.analysis.discovery.discover import discover as discover
 from pdefit.analysis.discovery.discover import discover_each as discover_each

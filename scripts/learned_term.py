@@ -17,7 +17,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import pdefit
-from pdefit.analysis.discovery.band import band
 
 jax.config.update("jax_enable_x64", True)
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,7 +45,7 @@ def main() -> None:
     # after the first frame, which does not tell of any rate
     seen = np.asarray(functional.observations.values["u"])[1:].ravel()
     u = np.linspace(-0.2, 1.4, 200)
-    found = band(functional, theta, "growth", (u,), np.linalg.inv(matrix))
+    found = pdefit.band(functional, theta, "growth", (u,), np.linalg.inv(matrix))
     inside = (u >= seen.min()) & (u <= seen.max())
     off = np.abs(found.value - u * (1 - u))
     print(

@@ -16,7 +16,6 @@ import jax
 import numpy as np
 
 import pdefit
-from pdefit.analysis.discovery.band import band
 from pdefit.terms import Formula, Series
 
 jax.config.update("jax_enable_x64", True)
@@ -90,7 +89,7 @@ def main(names):
             continue
         F = np.asarray(eqx.filter_jit(lambda f, x: f.normal_equations(x)[2])(fits[name].functional, fits[name].theta))
         for term in ("D", "growth"):
-            found = band(fits[name].functional, fits[name].theta, term, (np.array(POINTS),), np.linalg.inv(F))
+            found = pdefit.band(fits[name].functional, fits[name].theta, term, (np.array(POINTS),), np.linalg.inv(F))
             rows = zip(POINTS, found.value, found.error, strict=True)
             print(f"    {term}", "  ".join(f"{u:.0f}: {x:.3g} +- {e:.2g}" for u, x, e in rows))
         assert isinstance(system.D, Series)

@@ -12,7 +12,13 @@ from pdefit.systems.terms.unknown import unknown_terms
 
 
 class Band(NamedTuple):
-    """A term at some points: `value` and `error`, its standard error, of the shape of the points."""
+    """A term at some points.
+
+    **Arguments:**
+
+    - `value`: its value, of the shape of the points.
+    - `error`: its standard error, of that shape.
+    """
 
     value: Float[np.ndarray, " *n"]
     error: Float[np.ndarray, " *n"]

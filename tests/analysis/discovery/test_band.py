@@ -5,7 +5,6 @@ import numpy as np
 from pdefit_reaction import StencilGrowth
 
 import pdefit
-from pdefit.analysis.discovery.band import band
 from pdefit.boundaries import Periodic
 from pdefit.terms import Series
 
@@ -23,13 +22,13 @@ def test_the_band_of_a_series_is_that_of_its_basis_functions():
     )
     half = np.random.default_rng(0).normal(size=(4, 4))
     covariance, u = half @ half.T, np.linspace(0.0, 2.0, 5)
-    found = band(J, J.theta0, "growth", (u,), covariance)
+    found = pdefit.band(J, J.theta0, "growth", (u,), covariance)
     # the weight does not enter the growth, whatever is known of it
     basis, own = np.polynomial.chebyshev.chebvander(u - 1, 2), covariance[1:, 1:]
     np.testing.assert_allclose(found.value, basis @ c, atol=1e-14)
     np.testing.assert_allclose(found.error, np.sqrt(np.einsum("ui,ij,uj->u", basis, own, basis)), rtol=1e-12)
     # of a difference, in which the constant falls out
-    less = band(J, J.theta0, "growth", (u,), covariance, (0.0,))
+    less = pdefit.band(J, J.theta0, "growth", (u,), covariance, (0.0,))
     basis = basis - basis[0]
     np.testing.assert_allclose(less.error, np.sqrt(np.einsum("ui,ij,uj->u", basis, own, basis)), atol=1e-12)
     assert less.value[0] == less.error[0] == 0.0
