@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 import pdefit
 from pdefit.capabilities import AbstractGridded, AbstractStable, AbstractVerifiable, Example, FieldCoords
 from pdefit.terms import AbstractTerm, Formula
+from pdefit_reaction._slope import largest_slope
 
 # days of a lag that is none
 _NO_LAG = 1e-9
@@ -72,7 +73,7 @@ class FreeInvasion(pdefit.AbstractSystem, AbstractGridded, AbstractStable, Abstr
 
     def stable_step(self, y):
         spread = 4 * float(jnp.max(self.D(y.u))) * sum(1 / h**2 for h in self.grid.spacing)
-        return 2 / (spread + float(jnp.max(jnp.abs(jax.jvp(self.growth, (y.u,), (jnp.ones_like(y.u),))[1]))))
+        return 2 / (spread + largest_slope(self.growth, y.u))
 
     @classmethod
     def example(cls, resolution):

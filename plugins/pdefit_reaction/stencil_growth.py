@@ -2,7 +2,6 @@
 
 from typing import ClassVar, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -11,6 +10,7 @@ import pdefit
 from pdefit.boundaries import Periodic
 from pdefit.capabilities import AbstractStable, AbstractVerifiable, Example
 from pdefit.terms import AbstractTerm, Formula
+from pdefit_reaction._slope import largest_slope
 
 
 class State(NamedTuple):
@@ -59,8 +59,7 @@ class StencilGrowth(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerifiab
 
     def stable_step(self, y):
         (h,) = self.grid.spacing
-        fastest = jnp.max(jnp.abs(jax.jvp(self.growth, (y.u,), (jnp.ones_like(y.u),))[1]))
-        return 2 / (2 * float(jnp.abs(self.left) + jnp.abs(self.right)) / h**2 + float(fastest))
+        return 2 / (2 * float(jnp.abs(self.left) + jnp.abs(self.right)) / h**2 + largest_slope(self.growth, y.u))
 
     @classmethod
     def example(cls, resolution):

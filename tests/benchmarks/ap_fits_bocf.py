@@ -1,4 +1,4 @@
-"""How well the Aliev-Panfilov model follows the voltage of BOCF tissue in cardiac/ap_fits_bocf.
+"""Misfits of the Aliev-Panfilov model to the voltage of BOCF tissue in cardiac/ap_fits_bocf.
 
     ./run python tests/benchmarks/ap_fits_bocf.py [SETTING ...]
 

@@ -1,4 +1,4 @@
-"""How often the right formulas are found in the place of two unknown terms, over draws of the noise.
+"""Rates at which the right formulas are found in the place of two unknown terms, over draws of the noise.
 
     ./run python tests/benchmarks/discovery.py CASE [--noise 0.001 0.005 0.01 0.025 0.05] [--draws 100] [--first 0]
 
@@ -68,7 +68,7 @@ class Linear(pdefit.AbstractSystem):
 
 
 class Case(NamedTuple):
-    """What is known of a system, the terms that are not, and how long it is seen, at 31 times."""
+    """A system: its known linear rates, its unknown terms, and the time over which it is seen, at 31 times."""
 
     rates: tuple[float, ...]
     start: tuple[float, float]

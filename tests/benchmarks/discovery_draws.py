@@ -47,15 +47,12 @@ CASES = {
 
 
 def one(case: Case, table: Path, degree: int) -> tuple[bool, dict[str, tuple[float, float]]]:
-    """Whether the form is right, and the error of every constant, in per cent and in standard errors."""
+    """A test for the right form, and the error of every constant, in per cent and in standard errors."""
     begun = time.process_time()
     exp = pdefit.load_experiment(case.experiment, [f"data.path={table}"])
     fit = pdefit.fit(exp.functional, exp.stages)
-    found = pdefit.discover(fit.functional, fit.theta, degree=degree, sigma_stated=exp.sigma_stated)
-    terms = {
-        n: {str(e): (x, s) for (e, x), s in zip(t, found.best.errors[n], strict=True)}
-        for n, t in found.best.terms.items()
-    }
+    found = pdefit.discover(fit.functional, fit.theta, pdefit.TermLibrary(degree), sigma_stated=exp.sigma_stated)
+    terms = {n: {str(t.expression): (t.coefficient, t.error) for t in own} for n, own in found.best.terms.items()}
     right = all({*terms[n]} == {*form} for n, form in case.form.items())
     print(
         f"  {table.stem}: {found.best}  chi2 {found.best.chi2:.1f} of {found.values}  learned {2 * float(fit.loss):.1f}  "

@@ -1,4 +1,4 @@
-"""What a nudge costs: errors of four numbers beside a hidden field, against the strength of the nudge.
+"""Costs of a nudge: errors of four numbers beside a hidden field, against the strength of the nudge.
 
     ./run python tests/benchmarks/nudges.py [FIGURE]
 

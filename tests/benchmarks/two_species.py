@@ -37,9 +37,10 @@ def fit(folder):
     formulas = pdefit.discover(found.functional, found.theta)
     print(f"discover: CPU s {time.process_time() - begin:.0f}, chi2 {formulas.best.chi2:.1f}")
     for one in (formulas.best, *formulas.rivals):
-        print("  ", one, one.errors, f"criterion {one.criterion:.1f}")
+        errors = {n: [t.error for t in own] for n, own in one.terms.items()}
+        print("  ", one, errors, f"criterion {one.criterion:.1f}")
     refit = formulas.functional.at(formulas.best.theta).system
-    terms = [(str(e), c) for e, c in formulas.best.terms["uptake"]]
+    terms = [(str(t.expression), t.coefficient) for t in formulas.best.terms["uptake"]]
     out = {"D_u": float(refit.D_u), "D_v": float(refit.D_v), "terms": terms}
     (folder / "formula.json").write_text(json.dumps(out))
     print("  ", out)

@@ -1,7 +1,7 @@
 """Formulas of learned terms: which few candidates explain the data, and how surely."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -37,14 +37,12 @@ class Discovery:
 
     - `found`: the sets that were fitted: the fewest terms of those that the data do not tell apart, and then in the order of
       the criterion. Of `discover_each` there is none where all blow up.
-    - `candidates`: the library of every term.
     - `values`: the number of measured values.
     - `functional`: the objective of these fits, with all candidates.
     - `draws`: what was best in each repetition with other noise, for which the best set was the truth.
     """
 
     found: tuple[FoundTerms, ...]
-    candidates: Mapping[str, tuple[Expression, ...]]
     values: int
     functional: Functional
     draws: tuple[FoundTerms, ...] = ()
@@ -125,17 +123,17 @@ def discover(
     blow up with every set.
     """
     library = library or TermLibrary()
-    ready = _ready(functional, theta, library)
-    (found,) = _of_members([ready], _members([ready]), library, sigma_stated)
+    made, begin = _ready(functional, theta, library)
+    (found,) = _of_members([made], Members.from_points(made, jnp.asarray(begin)[None]), library, sigma_stated)
     if not found.found:
         raise PdefitError("With every set of terms the equations blow up; fit the learned terms to a minimum first")
     if later is not None:
         found = dataclasses.replace(found, found=_predicted(found, later, functional.observations.ts.size))
     if draws:
-        made, begin = ready[0], jnp.asarray(found.best.theta)
-        again = Members.from_points(made, jnp.tile(begin, (draws, 1)))
-        again = again.with_data(Bootstrap(draws).data(made, begin, seed))
-        each = _of_members([ready] * draws, again, library, sigma_stated)
+        best = jnp.asarray(found.best.theta)
+        again = Members.from_points(made, jnp.tile(best, (draws, 1)))
+        again = again.with_data(Bootstrap(draws).data(made, best, seed))
+        each = _of_members([made] * draws, again, library, sigma_stated)
         found = dataclasses.replace(found, draws=tuple(one.best for one in each if one.found))
     return found
 
@@ -156,15 +154,15 @@ def discover_each(
     - `library`, `sigma_stated`: as of `discover`.
     """
     library = library or TermLibrary()
-    ready = [_ready(functional, theta, library) for functional, theta in fits]
-    return _of_members(ready, _members(ready), library, sigma_stated)
+    objectives, begin = zip(*(_ready(functional, theta, library) for functional, theta in fits), strict=True)
+    members = Members.of(objectives).starting_at(jnp.asarray(np.stack(begin)))
+    return _of_members(objectives, members, library, sigma_stated)
 
 
-Ready = tuple[Functional, np.ndarray, dict[str, tuple[Expression, ...]]]
-
-
-def _ready(functional: Functional, theta: Float[Array, " p"], library: TermLibrary) -> Ready:
-    """The functional with candidates beside its learned terms, its point there, and the candidates."""
+def _ready(
+    functional: Functional, theta: Float[Array, " p"], library: TermLibrary
+) -> tuple[Functional, Float[np.ndarray, " q"]]:
+    """The functional with candidates beside its learned terms, and its point there."""
     system, controlled = functional.problem.system, {c.path.partition(".")[0] for c in functional.controls.items}
     learned = {n: t for n, t in unknown_terms(system).items() if n in controlled}
     if not learned:
@@ -177,27 +175,22 @@ def _ready(functional: Functional, theta: Float[Array, " p"], library: TermLibra
         )
     units = {f: c.unit for f, c in system.coords().items()} if isinstance(system, AbstractGridded) else {}
     candidates = {n: library.of(n, term.inputs, units) for n, term in learned.items()}
-    return *with_candidates(functional, theta, candidates), candidates
+    return with_candidates(functional, theta, candidates)
 
 
-def _members(ready: Sequence[Ready]) -> Members:
-    begin = jnp.asarray(np.stack([x for _, x, _ in ready]))
-    if len(ready) == 1:
-        return Members.from_points(ready[0][0], begin)
-    return Members.of([J for J, _, _ in ready]).starting_at(begin)
-
-
-def _of_members(ready: Sequence[Ready], members: Members, library: TermLibrary, sigma_stated: bool) -> list[Discovery]:
+def _of_members(
+    objectives: Sequence[Functional], members: Members, library: TermLibrary, sigma_stated: bool
+) -> list[Discovery]:
+    """What the search of every member finds, `objectives` being their functionals."""
     search = Search(members, sigma_stated, library.most)
     found = search.run()
     return [
         Discovery(
             _ordered([_term_set(search, s, J, *own[s], *errors) for s, errors in told.items()]),
-            candidates,
             search.values,
             J,
         )
-        for (J, _, candidates), own, told in zip(ready, found, search.deviations(found), strict=True)
+        for J, own, told in zip(objectives, found, search.deviations(found), strict=True)
     ]
 
 
@@ -222,17 +215,13 @@ def _term_set(
     """A fitted set in words, with standard errors."""
     known = combinations(functional)
     sizes = np.concatenate([np.asarray(term.sizes) for term in known.values()])
-    values = functional.controls.values(jnp.asarray(theta))
     terms: dict[str, list[Summand]] = {name: [] for name in known}
     for k in chosen:
         (name, expression), place, constant = search.candidates[k], search.places[k], search.constants[k]
         own = ()
         if constant >= 0:
-            # the constants of a term are neighbours
-            first = min(
-                c for (n, _), c in zip(search.candidates, search.constants, strict=True) if n == name and c >= 0
-            )
-            value = float(np.ravel(values[f"{name}.constants"])[constant - first])
+            # searched as a logarithm
+            value = float(np.exp(theta[constant]))
             own = value, value * float(deviation[constant])
         terms[name].append(Summand(expression, *(float(x[place] / sizes[k]) for x in (theta, deviation)), *own))
     return FoundTerms({name: tuple(own) for name, own in terms.items()}, chi2, criterion, theta)

@@ -53,7 +53,7 @@ class FoundTerms:
 
     @property
     def forms(self) -> frozenset[tuple[str, Expression]]:
-        """What it says, without numbers."""
+        """Its formulas without their numbers, each with the name of its term."""
         return frozenset((name, one.expression) for name, own in self.terms.items() for one in own)
 
     def __str__(self) -> str:

@@ -53,6 +53,10 @@ class TermLibrary:
 
         **Errors:** PdefitError for formulas that do not parse or hold strangers, and for more than 200 candidates.
         """
+        if CONSTANT in inputs:
+            raise PdefitError(
+                f"{CONSTANT} stands for a constant in candidates, and is an input of {term}; rename the input"
+            )
         powers = sorted(
             (p for p in itertools.product(range(self.degree + 1), repeat=len(inputs)) if sum(p) <= self.degree),
             key=lambda p: (sum(p), [-n for n in p]),
@@ -73,6 +77,8 @@ class TermLibrary:
                 raise PdefitError(
                     f"The candidate {text!r} holds {', '.join(strange)}, and the inputs are {', '.join(inputs)}"
                 )
+            if one.names == (CONSTANT,):
+                raise PdefitError(f"The candidate {text!r} holds no input; the constant 1 is in every library")
             found.append(one)
         found = [*dict.fromkeys(found)]
         if len(found) > _MOST:

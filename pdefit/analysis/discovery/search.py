@@ -100,7 +100,7 @@ class Search:
         return both[both >= 0].astype(int)
 
     def forms(self, chosen: tuple[int, ...]) -> frozenset[tuple[str, Expression]]:
-        """What a set says, whichever copies of candidates with a constant are in it."""
+        """The formulas of a set, each with the name of its term: the same for all copies of a candidate with a constant."""
         return frozenset(self.candidates[k] for k in chosen)
 
     def _chosen(

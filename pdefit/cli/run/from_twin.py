@@ -124,7 +124,7 @@ def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
 
 
 def _alike(system: AbstractSystem, truth: AbstractSystem, name: str) -> bool:
-    """Whether a parameter of the model can have the value that it has in the truth, as a term of another form cannot."""
+    """A test for a parameter that is of one form in model and truth; terms may be of different forms."""
     one, two = (getattr(s, name, None) for s in (system, truth))
     return not isinstance(one, AbstractTerm) or jax.tree.structure(one) == jax.tree.structure(two)
 

@@ -105,8 +105,8 @@ def _with_field(functional: Functional) -> StagesChoice | None:
         together = GaussNewtonCG(products=_PRODUCTS, damping=0.01, tolerance=1e-4)
         # smoothness connects cells, which are then never taken one by one
         rough = any(r.control in {c.path for c in states} for r in functional.regularizers)
-        nudges = {max(_CELLS_NUDGES): max(_CELLS_NUDGES.values())} if rough else _CELLS_NUDGES
-        drawn = [Stage(together if rough else ArrowGaussNewton(), n, Single(nudge=g)) for g, n in nudges.items()]
+        cells = [Stage(ArrowGaussNewton(), n, Single(nudge=g)) for g, n in _CELLS_NUDGES.items()]
+        drawn = [dataclasses.replace(cells[0], optimizer=together)] if rough else cells
         drawn += [Stage(together, n, Single(nudge=g)) for g, n in _NUDGES.items()]
         return StagesChoice(
             [*drawn, Stage(GaussNewtonCG(_SMOOTH_PRODUCTS if rough else _PRODUCTS, damping=0.01), 60, Single())],

@@ -290,11 +290,11 @@ def _step(
     # to cut the whole step where one element meets its limit would stop all; to cut that element alone would leave the
     # others where they belong to its full length. So it is held at its limit, and the others find their step anew. That
     # may move another one beyond its own limit, hence the rounds.
-    def hold(_: Array, before: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        held, at, found = before
+    def hold(_: Array, before: tuple[Array, Array]) -> tuple[Array, Array]:
+        held, found = before
         limited = jnp.clip(scale * found, lowest, highest)
         held = held | (scale * found != limited)
-        return held, (at := jnp.where(held, limited * inverse, 0.0)), solve(shift, held, at)
+        return held, solve(shift, held, jnp.where(held, limited * inverse, 0.0))
 
-    found = lax.fori_loop(0, _ROUNDS, hold, (*nothing, first))[2]
+    found = lax.fori_loop(0, _ROUNDS, hold, (nothing[0], first))[1]
     return jnp.clip(scale * found, lowest, highest), -jnp.vdot(slope, full) / 2, scale * full

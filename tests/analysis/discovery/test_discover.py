@@ -67,6 +67,10 @@ def test_libraries_hold_each_candidate_once():
         pdefit.TermLibrary(1, (), {"f": ["x * z"]}).of("f", ("x",))
     with pytest.raises(PdefitError, match="larger than"):
         pdefit.TermLibrary(6).of("f", tuple("abcdef"))
+    with pytest.raises(PdefitError, match="rename the input"):
+        pdefit.TermLibrary(1).of("f", ("x", "K"))
+    with pytest.raises(PdefitError, match="holds no input"):
+        pdefit.TermLibrary(1, formulas=("1 / K",)).of("f", ("x",))
     with pytest.raises(PdefitError, match="eval"):
         pdefit.TermLibrary(1, ("eval",))
 
