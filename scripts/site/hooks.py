@@ -1,5 +1,6 @@
 """Hooks of the documentation: pages made from the code, pictures from elsewhere, and equations as MathML."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import equations
 import experiments_page
 import links
 import notebook_page
+import papers_page
 import project_pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -37,6 +39,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 def _generated() -> Iterator[tuple[str, str | bytes]]:
     yield "reference/configuration.md", configuration_page.write(ROOT / "conf")
     yield "reference/experiments.md", experiments_page.write(ROOT / "plugins", ROOT / ".pictures")
+    papers, measured = (json.loads((ROOT / "docs" / f"{name}.json").read_text()) for name in ("papers", "measured"))
+    yield "cases/reproduce-the-papers.md", papers_page.write(papers, measured)
     for name, text in api_pages.write():
         yield f"reference/api/{name}.md", text
     for picture in sorted((ROOT / ".pictures").glob("*.png")):

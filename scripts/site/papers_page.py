@@ -1,0 +1,101 @@
+"""The page of published numbers beside ours: from docs/papers.json and docs/measured.json."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_INTRODUCTION = """# Reproduce the papers
+
+What founding papers of the field publish, and what pdefit finds for the same task. Published numbers are those of text and tables. Ours
+are those of `docs/measured.json`, which names the command and the record of each, and this page is made from them.
+
+- **as good?** compares the numbers that can be compared. *no* is a miss, and *2 of 4* is one in part.
+- *not measured* means that no number of ours is on record.
+- Published numbers are mostly those of one draw of noise. Ours are medians where several draws are named.
+- Data, machines and stopping rules differ from paper to paper. So a faster or a better fit is no proof of a better method.
+
+Seconds without a word are wall-clock times of the whole command on a virtual machine with two cores (AMD EPYC or Intel Xeon). *CPU* are seconds of
+the processor on one core of such a machine, mostly beside other work. *H100* is one NVIDIA H100 with 16 cores of its host.
+"""
+_NOTHING = "not measured"
+# `{KEY}` or `{KEY|form}`: a number of docs/measured.json
+_NUMBER = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
+Measured = Mapping[str, Mapping[str, Any]]
+
+
+def write(papers: Mapping[str, Any], measured: Measured) -> str:
+    """The page.
+
+    **Arguments:**
+
+    - `papers`: the content of docs/papers.json: sources, and rows with published numbers and the keys of ours.
+    - `measured`: the content of docs/measured.json.
+    """
+    parts = [_INTRODUCTION]
+    for name, paper in papers["papers"].items():
+        rows = [row for row in papers["rows"] if row["paper"] == name]
+        head = "| what | published | ours | as good? | seconds |\n|---|---|---|---|---|"
+        parts.append(f"## {paper['title']}\n\n[{paper['cite']}]({paper['url']})")
+        parts.append("\n".join([head, *(_row(row, measured) for row in rows)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def filled(text: str, measured: Measured) -> str:
+    """A text with the measured numbers that it names.
+
+    **Arguments:**
+
+    - `text`: with `{KEY}`, or with `{KEY|%}` for a part in percent and `{KEY|100}` for one without the sign.
+    - `measured`: numbers by their keys.
+    """
+
+    def number(found: re.Match[str]) -> str:
+        entry, form = measured[found[1]], found[2] or ""
+        unit = " s" if entry["unit"] == "s" else " %" if form == "%" else ""
+        return rounded(abs(entry["value"]) * (100 if form else 1)) + unit
+
+    return _NUMBER.sub(number, text)
+
+
+def keys(row: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of all measured numbers that a row shows or compares."""
+    for text in (row["ours"] or "", row["seconds"]):
+        yield from (found[1] for found in _NUMBER.finditer(text))
+    yield from (key for key, _, _ in row.get("compare", ()))
+
+
+def outcome(compare: Sequence[tuple[str, str, float]], measured: Measured) -> str:
+    """Whether our numbers are as good as those published.
+
+    **Arguments:**
+
+    - `compare`: for each a key of ours, `<=` or `>=`, and what was published.
+    - `measured`: numbers by their keys.
+    """
+    kept = [
+        abs(measured[key]["value"]) <= limit if sense == "<=" else measured[key]["value"] >= limit
+        for key, sense, limit in compare
+    ]
+    if not kept:
+        return ""
+    return "yes" if all(kept) else "**no**" if not any(kept) else f"**{sum(kept)} of {len(kept)}**"
+
+
+def rounded(number: float) -> str:
+    """A number to three digits, in powers of ten below a hundred-thousandth."""
+    short = float(f"{number:.3g}")
+    mantissa, _, exponent = f"{short:e}".partition("e")
+    return f"{float(mantissa):g}e{int(exponent)}" if 0 < short < 1e-5 else f"{short:.9f}".rstrip("0").rstrip(".")
+
+
+def _row(row: Mapping[str, Any], measured: Measured) -> str:
+    command = f"<br>`{row['command']}`" if "command" in row else ""
+    ours = _NOTHING if row["ours"] is None else filled(row["ours"], measured)
+    cells = (
+        row["what"] + command,
+        row["published"],
+        ours,
+        outcome(row.get("compare", ()), measured),
+        filled(row["seconds"], measured),
+    )
+    return f"| {' | '.join(cells)} |"
