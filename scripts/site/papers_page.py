@@ -9,7 +9,7 @@ _INTRODUCTION = """# Reproduce the papers
 What founding papers of the field publish, and what pdefit finds for the same task. Published numbers are those of text and tables. Ours
 are those of `docs/measured.json`, which names the command and the record of each, and this page is made from them.
 
-- **as good?** compares the numbers that can be compared. *no* is a miss, and *2 of 4* is one in part.
+- **as good?** compares the numbers that can be compared, seconds included where some are published. *no* is a miss, and *2 of 4* is one in part.
 - *not measured* means that no number of ours is on record.
 - Published numbers are mostly those of one draw of noise. Ours are medians where several draws are named.
 - Data, machines and stopping rules differ from paper to paper. So a faster or a better fit is no proof of a better method.
