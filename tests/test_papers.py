@@ -58,7 +58,8 @@ def test_a_number_typed_by_hand_is_found():
 
 def test_rows_have_a_source_and_commands_that_are_there():
     experiments = {
-        re.sub(r".*/conf/experiment/", "", str(p.with_suffix(""))) for p in ROOT.glob("plugins/*/conf/experiment/**/*.yaml")
+        re.sub(r".*/conf/experiment/", "", str(p.with_suffix("")))
+        for p in ROOT.glob("plugins/*/conf/experiment/**/*.yaml")
     }
     for row in PAPERS["rows"]:
         assert PAPERS["papers"][row["paper"]]["url"].startswith("https://")

@@ -6,16 +6,18 @@ from typing import Any
 
 _INTRODUCTION = """# Reproduce the papers
 
-What founding papers of the field publish, and what pdefit finds for the same task. Published numbers are those of text and tables. Ours
-are those of `docs/measured.json`, which names the command and the record of each, and this page is made from them.
+What founding papers of the field publish, and what pdefit finds for the same task. Published numbers are those of text and
+tables. Ours are those of `docs/measured.json`, which names the command and the record of each. This page is made from them.
 
-- **as good?** compares the numbers that can be compared, seconds included where some are published. *no* is a miss, and *2 of 4* is one in part.
+- **as good?** compares the numbers that can be compared, seconds included where some are published. *no* is a miss, and
+  *2 of 4* is one in part.
 - *not measured* means that no number of ours is on record.
 - Published numbers are mostly those of one draw of noise. Ours are medians where several draws are named.
 - Data, machines and stopping rules differ from paper to paper. So a faster or a better fit is no proof of a better method.
 
-Seconds without a word are wall-clock times of the whole command on a virtual machine with two cores (AMD EPYC or Intel Xeon). *CPU* are seconds of
-the processor on one core of such a machine, mostly beside other work. *H100* is one NVIDIA H100 with 16 cores of its host.
+Seconds without a word are wall-clock times of the whole command on a virtual machine with two cores (AMD EPYC or Intel
+Xeon). *CPU* are seconds of the processor on one core of such a machine, mostly beside other work. *H100* is one NVIDIA H100
+with 16 cores of its host.
 """
 _NOTHING = "not measured"
 # `{KEY}` or `{KEY|form}`: a number of docs/measured.json
