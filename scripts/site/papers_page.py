@@ -4,7 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_INTRODUCTION = """# Reproduce the papers
+_INTRODUCTION = """---
+hide: [navigation]
+---
+
+# Reproduce the papers
 
 What founding papers of the field publish, and what pdefit finds for the same task. Published numbers are those of text and
 tables. Ours are those of `docs/measured.json`, which names the command and the record of each. This page is made from them.
