@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pdefit._util.atomic import write_text
+from pdefit._util.atomic import write_json, write_text
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.discovery.discover import CLOSE, Discovery, discover
 from pdefit.analysis.discovery.library import TermLibrary
@@ -18,14 +18,17 @@ from pdefit.cli.config.command_line import options_among
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.recorded import at_best, open_run
 from pdefit.inverse.objective.functional import Functional
-from pdefit.output.store.tables import write_rows
+from pdefit.output.pictures.discovery import draw_discovery
+from pdefit.output.pictures.report import write_report
+from pdefit.output.store.runs import RunFiles
+from pdefit.output.store.tables import number, write_rows
 from pdefit.systems.terms.unknown import parameter_of
 
 _DEFAULTS = {"degree": "3", "functions": "none", "formulas": "none", "most": "6", "draws": "0"}
 
 
 def run_discover(arguments: list[str], console: Console) -> None:
-    """Find formulas in the place of the learned terms of a run, and write terms.csv and formulas.yaml."""
+    """Find formulas in the place of the learned terms of a run, and write terms.csv, a figure and formulas.yaml."""
     options, rest = options_among(arguments, _DEFAULTS)
     job, saved = open_run(rest, "discover", console)
     if saved is None:
@@ -48,9 +51,14 @@ def run_discover(arguments: list[str], console: Console) -> None:
     )
     write_rows(job.directory / "terms.csv", _rows(found))
     write_text(job.directory / "formulas.yaml", _experiment(job.directory, found))
+    write_json(job.directory / "discovery.json", _content(found))
+    draw_discovery(job.directory / "figures" / "discovery.png", job.directory / "discovery.json")
+    if RunFiles(job.directory).has("report.html"):
+        write_report(job.directory)
     _print(found, console)
     console.print(
-        f"written to {escape(str(job.directory / 'terms.csv'))}, and as an experiment to formulas.yaml, for pdefit fit",
+        f"written to {escape(str(job.directory / 'terms.csv'))} and figures/discovery.png, and as an experiment to "
+        f"formulas.yaml, for pdefit fit",
         highlight=False,
     )
 
@@ -87,6 +95,21 @@ def _rows(found: Discovery) -> list[dict[str, Any]]:
         for name, own in these.terms.items()
         for one in own
     ]
+
+
+def _content(found: Discovery) -> dict[str, Any]:
+    """What the report and the figure tell: a line for each set of terms, the one that was taken first."""
+    sets = [
+        {
+            "formula": str(one),
+            "terms": len(one.forms),
+            "chi2": number(one.chi2),
+            "criterion": number(one.criterion),
+            "held_out": number(one.held_out),
+        }
+        for one in found.found
+    ]
+    return {"values": found.values, "close": CLOSE, "rivals": len(found.rivals), "misses": found.misses, "sets": sets}
 
 
 def _experiment(directory: Path, found: Discovery) -> str:

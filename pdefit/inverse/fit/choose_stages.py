@@ -35,7 +35,7 @@ _PRODUCTS = 40
 _SMOOTH_PRODUCTS = 100
 # parts of the way to the data that observed fields go beside hidden ones, with most evaluations: of each cell by itself,
 # then of all together, which a smaller part needs
-_CELLS_NUDGES, _NUDGES = {0.5: 30, 0.2: 12}, {0.2: 15, 0.05: 10, 0.01: 10}
+_CELLS_NUDGES, _NUDGES = {0.5: 42, 0.2: 12}, {0.2: 15, 0.05: 10, 0.01: 10}
 
 # stages that prepare stop when the decrease that is promised no longer matters
 _PREPARING = LevenbergMarquardt(tolerance=1e-3)

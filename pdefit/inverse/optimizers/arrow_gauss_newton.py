@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
-from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points
+from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points, restraint
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.operators import Uncoupled
 
@@ -31,11 +31,13 @@ class Cells(NamedTuple):
     - `theta`: the point, (p,).
     - `gram`: products of residuals and their derivatives in k numbers and f fields, (K, K, n) with K = k + f + 1.
     - `corner`: the same of residuals of numbers alone, (k + 1, k + 1).
+    - `restraint`: the curvature that holds elements which the data do not tell, (n, f).
     """
 
     theta: Float[Array, " p"]
     gram: Float[Array, "K K n"]
     corner: Float[Array, "l l"]
+    restraint: Float[Array, "n f"]
 
     @property
     def each(self) -> Float[Array, " n"]:
@@ -85,8 +87,10 @@ class ArrowGaussNewton(AbstractOptimizer):
 
     **Arguments:**
 
-    - `damping`: the first damping of cells, as a part of the diagonal; default 1.
-    - `max_step`: the most that a number moves in search space at once; default 0.5, a factor 1.6 of one with `Log`.
+    - `damping`: the first damping of cells, as a part of the diagonal; default 1. There an element that the data do not
+      tell moves by about a hundredth of its field's size for each sigma that asks for it.
+    - `max_step`: the most that a number moves in search space at once; default 0.2, a factor 1.2 of one with `Log`. With
+      more the cells take up what is wrong with the numbers, and do not come back.
     - `tolerance`: converged when a round lowers J by less than this part; default 1e-3.
     - `shape`: numbers and fields, which the stage sets.
 
@@ -97,7 +101,7 @@ class ArrowGaussNewton(AbstractOptimizer):
     tangents: ClassVar[bool] = False
 
     damping: float = 1.0
-    max_step: float = 0.5
+    max_step: float = 0.2
     tolerance: float = 1e-3
     shape: tuple[int, int] = eqx.field(static=True, default=(0, 0))
 
@@ -120,7 +124,7 @@ class ArrowGaussNewton(AbstractOptimizer):
     def init(self, theta, box):
         k, f = self.shape
         n = (theta.size - k) // f
-        empty = Cells(theta, jnp.zeros((k + f + 1, k + f + 1, n)), jnp.zeros((k + 1, k + 1)))
+        empty = Cells(theta, jnp.zeros((k + f + 1, k + f + 1, n)), jnp.zeros((k + 1, k + 1)), jnp.zeros((n, f)))
         false = jnp.zeros((), bool)
         return _State(
             best=empty,
@@ -141,7 +145,7 @@ class ArrowGaussNewton(AbstractOptimizer):
     def evaluate(self, functional, state):
         assert isinstance(functional, Functional)
         theta = self.ask(state)
-        found = Cells(theta, *cell_equations(uncoupled(functional), theta))
+        found = Cells(theta, *cell_equations(uncoupled(functional), theta), restraint(functional, theta))
         return Evaluation(found.value, found.gradient, found=found)
 
     def tell(self, state, evaluation):
@@ -154,7 +158,8 @@ class ArrowGaussNewton(AbstractOptimizer):
         gram = jnp.where(taken, jnp.where(jnp.isfinite(found.gram), found.gram, 0.0), state.here.gram)
         each = jnp.concatenate([jnp.full(k, (whole | first) & usable), jnp.tile(taken, self.shape[1])])
         theta = jnp.where(each, found.theta, state.here.theta)
-        here = Cells(theta, gram, jnp.where(usable & (whole | first), found.corner, state.here.corner))
+        corner = jnp.where(usable & (whole | first), found.corner, state.here.corner)
+        here = Cells(theta, gram, corner, found.restraint)
         cells = jnp.where(
             whole | first, state.cells, jnp.clip(state.cells * jnp.where(taken, _EASED, _RAISED), _LEAST, _HELPLESS)
         )
@@ -193,7 +198,7 @@ class ArrowGaussNewton(AbstractOptimizer):
         matrix = jnp.moveaxis(gram[k:-1, k:-1], -1, 0)
         size = jnp.diagonal(matrix, axis1=-2, axis2=-1)
         least = _UNTOLD * jnp.max(size, axis=-1, keepdims=True) + jnp.finfo(size.dtype).tiny
-        lift = cells[:, None] * size + least
+        lift = cells[:, None] * (size + at.restraint) + least
         pairs = free_cells[:, :, None] & free_cells[:, None, :]
         matrix = jnp.where(pairs, matrix, 0.0) + jnp.eye(f)[None] * jnp.where(free_cells, lift, 1.0)[:, None, :]
         border = jnp.where(free_cells[:, :, None], jnp.moveaxis(gram[k:-1, :k], -1, 0), 0.0)

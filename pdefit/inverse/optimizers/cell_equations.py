@@ -13,6 +13,9 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.systems.grid import AbstractGrid
 
+# a damping of one lets an element that the data do not tell move by one over this of its field's size
+_REACH = 100.0
+
 
 class _PointTally(NamedTuple):
     """The sum over observations of products of what moves at each point: (s, K, K, n)."""
@@ -77,3 +80,15 @@ def cell_equations(
             rows = jnp.concatenate([jac[:k], r[None]]).reshape(k + 1, -1)
             corner = corner + rows @ rows.T
     return gram, corner
+
+
+def restraint(functional: Functional, theta: Float[Array, " p"]) -> Float[Array, "n f"]:
+    """The curvature at which a damping of one lets an element of a field move by a hundredth of the field's size.
+
+    Marquardt's damping is a part of the curvature that the data give. Of an element that they do not tell this is nothing,
+    and it would go anywhere.
+
+    **Arguments:** those of `cell_equations`.
+    """
+    k, f = functional.controls.without_states.size, len(functional.controls.states.items)
+    return (_REACH / functional.controls.sizes(theta)[k:].reshape(f, -1).T) ** 2

@@ -30,14 +30,12 @@ from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import NormalEquations, Tangents
-from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points
+from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points, restraint
 
 # the part of the diagonal that is added to it
 _LEAST = 1e-9
 # vectors of random signs of one sweep over all rows, and how far from the identity a matrix needs no scale
 _SIGNS, _SCALED = 6, 0.1
-# a damping of one lets an element that the data do not tell move by one over this of its field's size
-_REACH = 100.0
 # sweeps that find the norms of rows from nothing
 SWEEPS = 2
 
@@ -204,8 +202,7 @@ def two_level(
     borders = jnp.moveaxis(gram[k:-1, :k], -1, 0)
     inverse = solve_triangular(root, jnp.broadcast_to(jnp.eye(root.shape[-1]), root.shape), lower=True)
     following = -jnp.einsum("xji,xjl,xlk->xik", inverse, inverse, borders)
-    parts = TwoLevel(root, inverse, scale, following, jnp.zeros((k, k)), damping, scale)
-    parts = parts._replace(restraint=(_REACH / parts.fields(functional.controls.sizes(theta))) ** 2)
+    parts = TwoLevel(root, inverse, scale, following, jnp.zeros((k, k)), damping, restraint(functional, theta))
     parts = parts._replace(scale=_row_norms(functional, theta, parts, sweeps))
     if k == 0:
         return parts

@@ -49,7 +49,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         figures=_figures(files), movie=_movie(files, largest_movie),
         data=_data(files), correlations=_correlations(summary), costs=_costs(files),
         versions=", ".join(f"{k} {v}" for k, v in (made.get("versions") or {}).items() if v),
-        identified=_identified(files), profiles=_profiles(files),
+        identified=_identified(files), profiles=_profiles(files), discovered=_discovered(files),
         commands=_commands(files, made),
     )  # fmt: skip
     write_text(run / "report.html", page)
@@ -151,6 +151,15 @@ def _profiles(files: RunFiles) -> list[tuple[Any, ...]]:
         )
         for one in found[:_MOST_ROWS]
     ]
+
+
+def _discovered(files: RunFiles) -> dict[str, Any]:
+    """The answer of `pdefit discover`: a row for each set of terms, and whether the data decide between them."""
+    found = files.content("discovery.json")
+    sets = [one for one in found.get("sets") or [] if isinstance(one, dict)]
+    keys = ("formula", "terms", "chi2", "criterion", "held_out")
+    rows = [tuple(one.get(key) for key in keys) for one in sets[:_MOST_ROWS]]
+    return {"rows": rows, "values": found.get("values"), "rivals": found.get("rivals"), "misses": found.get("misses")}
 
 
 def estimate_and_interval(row: ParameterRow) -> tuple[str, str]:

@@ -40,6 +40,11 @@ def test_a_term_is_written_down(pdefit_inside, tmp_path):
     # another law of the same data: with a constant of its own, that may be large
     rivals = [row for row in rows if row["term"] == "predator * (prey / (K + prey))" and row["terms"] == "1"]
     assert float(rivals[0]["constant"]) > 1 and float(rivals[0]["criterion"]) > float(best[0]["criterion"])
+    assert (tmp_path / "run" / "figures" / "discovery.png").stat().st_size > 1000
+    code, _, err = pdefit_inside("report", "run")
+    assert code == 0, err
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Formulas of what was learned" in page and "prey * predator" in page and "figures/discovery" not in err
     # the formula is an experiment
     found = yaml.safe_load((tmp_path / "run" / "formulas.yaml").read_text())
     assert found["system"]["unknown"]["prey"]["formula"] == "c1 * (prey * predator)" and "terms.csv" in out

@@ -1,0 +1,55 @@
+"""Figure of formulas found in the place of learned terms: their misfit over their number of terms."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from pdefit._util.atomic import read_json
+from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
+
+
+def draw_discovery(path: Path, content: Path) -> None:
+    """Draw what every set of terms leaves unexplained over its number of terms, and how it predicts frames that were kept.
+
+    A line joins the best sets of each number of terms. The set that was taken is marked, and so is the difference of the
+    criterion within which sets are not told apart.
+
+    **Arguments:**
+
+    - `path`: of the figure.
+    - `content`: path of discovery.json.
+    """
+    found = read_json(content)
+    sets = found["sets"]
+    least = min(one["criterion"] for one in sets)
+    above = [one["criterion"] - least for one in sets]
+    ahead = [one["held_out"] for one in sets]
+    known = any(x is not None for x in ahead)
+    with panel_grid(path, (6.4 if known else 3.4, 2.6), (1, 2 if known else 1)) as (fig, ((first, *others),)):
+        _draw_front(first, sets, above)
+        first.axhline(found["close"], color="#999999", lw=0.8, ls=":")
+        first.set_yscale("symlog", linthresh=10.0)
+        first.set_ylim(bottom=-1.0)
+        first.set(xlabel="terms", ylabel="criterion, above the least")
+        for axes in others:
+            _draw_front(axes, sets, ahead)
+            axes.axhline(1.0, color="#999999", lw=0.8, ls=":")
+            axes.set(xlabel="terms", ylabel=r"$\chi^2$ of a value that was kept", yscale="log")
+        fig.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+
+
+def _draw_front(axes: Axes, sets: Sequence[dict[str, Any]], values: Sequence[float | None]) -> None:
+    numbers = np.asarray([one["terms"] for one in sets])
+    heights = np.asarray([np.nan if x is None else x for x in values], float)
+    shown = np.isfinite(heights)
+    axes.plot(numbers[shown], heights[shown], "o", color=GOOD, ms=3.5, alpha=0.6, label="set of terms")
+    sizes = np.unique(numbers[shown])
+    axes.plot(
+        sizes, [np.min(heights[shown & (numbers == n)]) for n in sizes], color=TRUE, lw=0.8, label="best of its size"
+    )
+    if shown[0]:
+        axes.plot(numbers[0], heights[0], "o", color=BAD, ms=7, mfc="none", mew=1.4, label="taken")
+    axes.xaxis.get_major_locator().set_params(integer=True)
