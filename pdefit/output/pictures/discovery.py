@@ -10,6 +10,9 @@ from matplotlib.axes import Axes
 from pdefit._util.atomic import read_json
 from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
 
+# beyond this many times the difference that counts the criterion has a logarithmic axis
+_WIDE = 10.0
+
 
 def draw_discovery(path: Path, content: Path) -> None:
     """Draw what every set of terms leaves unexplained over its number of terms, and how it predicts frames that were kept.
@@ -31,8 +34,10 @@ def draw_discovery(path: Path, content: Path) -> None:
     with panel_grid(path, (6.4 if known else 3.4, 2.6), (1, 2 if known else 1)) as (fig, ((first, *others),)):
         _draw_front(first, sets, above)
         first.axhline(found["close"], color="#999999", lw=0.8, ls=":")
-        first.set_yscale("symlog", linthresh=10.0)
-        first.set_ylim(bottom=-1.0)
+        if max(above) > _WIDE * found["close"]:
+            first.set_yscale("symlog", linthresh=10.0)
+            first.set_ylim(-2.0, 2 * max(above))
+            first.set_yticks([0.0, *(t for t in first.get_yticks() if t >= 10.0)])
         first.set(xlabel="terms", ylabel="criterion, above the least")
         for axes in others:
             _draw_front(axes, sets, ahead)
