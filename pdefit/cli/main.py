@@ -33,7 +33,7 @@ from pdefit.cli.config.command_line import USAGE
 from pdefit.cli.config.compose import register_experiment
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
-from pdefit.cli.runtime import equations, plugins, run_directory
+from pdefit.cli.runtime import equations, plugins, processes, run_directory
 from pdefit.cli.runtime import process as stopwatch
 from pdefit.cli.runtime.process import settle
 from pdefit.cli.sweeps.record import recorded_sweep
@@ -84,10 +84,9 @@ def main() -> None:
             raise
         _report_unexpected(error)
     interrupts.ignore()
-    if _signals:
-        sys.exit(interrupts.exit_code(_signals[0]))
-    if _failures:
-        sys.exit(1)
+    if code := interrupts.exit_code(_signals[0]) if _signals else min(len(_failures), 1):
+        processes.end(code)
+        sys.exit(code)
 
 
 def command() -> None:
@@ -111,9 +110,12 @@ def _compute(verb: str, words: list[str], console: Console) -> None:
     on_a_run = verb in _ON_A_RUN or (verb in _ALSO_ON_A_RUN and command_line.names_a_run(rest))
     if files.experiment is not None and (on_a_run or verb == "verify"):
         raise PdefitError(f"pdefit {verb} takes no file of an experiment here; leave '{files.experiment}' out")
-    if on_a_run or verb == "verify" or files.equations is not None:
+    several = processes.tasks() > 1
+    if on_a_run or verb == "verify" or files.equations is not None or several:
         _prepare()
     with equations.using(files.equations):
+        if several and importlib.import_module("pdefit.cli.run.follow").followed(verb, rest):
+            return
         if verb == "verify":
             file = equations.named()
             _command(verb)(rest or ([] if file is None else [*file.module.SYSTEMS]), console)
