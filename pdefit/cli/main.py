@@ -110,11 +110,10 @@ def _compute(verb: str, words: list[str], console: Console) -> None:
     on_a_run = verb in _ON_A_RUN or (verb in _ALSO_ON_A_RUN and command_line.names_a_run(rest))
     if files.experiment is not None and (on_a_run or verb == "verify"):
         raise PdefitError(f"pdefit {verb} takes no file of an experiment here; leave '{files.experiment}' out")
-    several = processes.tasks() > 1
-    if on_a_run or verb == "verify" or files.equations is not None or several:
+    if on_a_run or verb == "verify" or files.equations is not None or processes.tasks() > 1:
         _prepare()
     with equations.using(files.equations):
-        if several and importlib.import_module("pdefit.cli.run.follow").followed(verb, rest):
+        if processes.tasks() > 1 and importlib.import_module("pdefit.cli.run.follow").followed(verb, rest):
             return
         if verb == "verify":
             file = equations.named()
@@ -186,7 +185,6 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
     wants_traceback = os.environ.get("HYDRA_FULL_ERROR")
     # Hydra would print its own errors and exit; this makes it raise them here
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    console = Console()
     decorate = hydra.main(version_base="1.3", config_path="pkg://pdefit_conf", config_name="config")
     started: list[str] = []
 
@@ -201,7 +199,7 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
             from pdefit.cli.sweeps.jobs import tell_outcome
 
             # the failures of other processes are known from their folders only
-            _failures.extend(tell_outcome(sweeps[0], console))
+            _failures.extend(tell_outcome(sweeps[0], Console()))
     # before a job has started, all errors are Hydra's about the configuration, of almost any type
     except Exception as error:
         if wants_traceback == "1" or (started and not isinstance(error, HydraException | OmegaConfBaseException)):

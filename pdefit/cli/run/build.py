@@ -44,22 +44,13 @@ def build_experiment(settings: Settings) -> Experiment:
     exp = _on_one_device(settings)
     devices = jax.local_devices()
     if processes.joined():
-        _refuse_to_share(settings)
+        # refused before anything is computed
         over_processes(exp.functional, settings.cores)
     if settings.device:
         return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.device]))
     if isinstance(exp.driver, Hosted):
         return exp
     return dataclasses.replace(exp, functional=over_cores(exp.functional, devices[: settings.cores]))
-
-
-def _refuse_to_share(settings: Settings) -> None:
-    """Refuse what several processes cannot share."""
-    hosted = isinstance(settings.driver, Hosted)
-    first = settings.starts is not None and settings.starts.when == "always"
-    reasons = {"driver=hosted": hosted, "members": settings.members, "starts before the fit": first}
-    if refused := [name for name, is_set in reasons.items() if is_set]:
-        raise PdefitError(f"{refused[0]} runs in one task yet; leave it out, or set --ntasks=1")
 
 
 def _on_one_device(settings: Settings) -> Experiment:

@@ -127,12 +127,18 @@ def part() -> None:
     _peers.clear()
 
 
+def dismiss(code: int) -> None:
+    """End those that follow this process, with an exit code."""
+    _parted.set()
+    if not follows():
+        tell({"end": code})
+
+
 def end(code: int) -> None:
-    """End this process, and those that follow it, at once where they share a fit. Nothing happens where they do not."""
+    """End this process at once, and those that follow it, where they share a fit. Nothing happens where they do not."""
     if _peers:
-        _parted.set()
-        if not follows():
-            tell({"end": code})
+        dismiss(code)
+        # JAX would wait for the others
         interrupts.leave(code)
 
 
