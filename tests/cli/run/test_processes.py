@@ -12,7 +12,7 @@ import pytest
 
 # value, gradient and normal equations on one process, and on two
 POINT = """
-import dataclasses, sys
+import sys
 import jax, numpy as np
 from pdefit.cli.runtime import processes
 jax.config.update("jax_enable_x64", True)
@@ -23,7 +23,8 @@ import pdefit
 from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT
 from pdefit.inverse.objective.spread import agreed, gathered, over_processes
 
-for objective in (fisher_functional(), pdefit.Recordings([fisher_functional(), fisher_functional()])):
+single = fisher_functional(count=3)
+for objective in (single, pdefit.Recordings([single, fisher_functional(count=3, guess=(0.7, 1.4))])):
     shared, theta = over_processes(objective, 1), objective.theta0
     pairs = zip(
         jax.tree.leaves((GRADIENT(objective, theta)[:2], EQUATIONS(objective, theta)[1])),
@@ -34,15 +35,8 @@ for objective in (fisher_functional(), pdefit.Recordings([fisher_functional(), f
     print(worst, agreed(shared, jax.process_index()))
 processes.part()
 """
-# a pause after each saved state, so that a kill comes in the middle
-FIT = (
-    "experiment=reaction/fisher_front",
-    "stages=adam",
-    "max_iterations=400",
-    "system.grid.shape=[80]",
-    "times.count=13",
-)
-SHARED = ("device=all", "cores=1", "render=false", "certificate=end")
+GRID = ("experiment=reaction/fisher_front", "system.grid.shape=[16]", "times={start: 0.0, stop: 2.0, count: 3}")
+SHARED = (*GRID, "device=all", "cores=1", "render=false", "certificate=end")
 
 
 def _step(job: int, number: int) -> dict[str, str]:
