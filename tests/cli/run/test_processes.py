@@ -24,7 +24,7 @@ from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT
 from pdefit.inverse.objective.spread import agreed, gathered, over_processes
 
 single = fisher_functional(count=3)
-for objective in (single, pdefit.Recordings([single, fisher_functional(count=3, guess=(0.7, 1.4))])):
+for objective in (single, pdefit.Recordings([single, fisher_functional(count=3, noise=0.1)])):
     shared, theta = over_processes(objective, 1), objective.theta0
     pairs = zip(
         jax.tree.leaves((GRADIENT(objective, theta)[:2], EQUATIONS(objective, theta)[1])),
