@@ -33,7 +33,7 @@ from pdefit.cli.config.command_line import USAGE
 from pdefit.cli.config.compose import register_experiment
 from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
-from pdefit.cli.runtime import equations, plugins, run_directory
+from pdefit.cli.runtime import equations, plugins, processes, run_directory
 from pdefit.cli.runtime import process as stopwatch
 from pdefit.cli.runtime.process import settle
 from pdefit.cli.sweeps.record import recorded_sweep
@@ -84,10 +84,9 @@ def main() -> None:
             raise
         _report_unexpected(error)
     interrupts.ignore()
-    if _signals:
-        sys.exit(interrupts.exit_code(_signals[0]))
-    if _failures:
-        sys.exit(1)
+    if code := interrupts.exit_code(_signals[0]) if _signals else min(len(_failures), 1):
+        processes.end(code)
+        sys.exit(code)
 
 
 def command() -> None:
@@ -111,9 +110,11 @@ def _compute(verb: str, words: list[str], console: Console) -> None:
     on_a_run = verb in _ON_A_RUN or (verb in _ALSO_ON_A_RUN and command_line.names_a_run(rest))
     if files.experiment is not None and (on_a_run or verb == "verify"):
         raise PdefitError(f"pdefit {verb} takes no file of an experiment here; leave '{files.experiment}' out")
-    if on_a_run or verb == "verify" or files.equations is not None:
+    if on_a_run or verb == "verify" or files.equations is not None or processes.tasks() > 1:
         _prepare()
     with equations.using(files.equations):
+        if processes.tasks() > 1 and importlib.import_module("pdefit.cli.run.follow").followed(verb, rest):
+            return
         if verb == "verify":
             file = equations.named()
             _command(verb)(rest or ([] if file is None else [*file.module.SYSTEMS]), console)
@@ -184,7 +185,6 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
     wants_traceback = os.environ.get("HYDRA_FULL_ERROR")
     # Hydra would print its own errors and exit; this makes it raise them here
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    console = Console()
     decorate = hydra.main(version_base="1.3", config_path="pkg://pdefit_conf", config_name="config")
     started: list[str] = []
 
@@ -199,7 +199,7 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
             from pdefit.cli.sweeps.jobs import tell_outcome
 
             # the failures of other processes are known from their folders only
-            _failures.extend(tell_outcome(sweeps[0], console))
+            _failures.extend(tell_outcome(sweeps[0], Console()))
     # before a job has started, all errors are Hydra's about the configuration, of almost any type
     except Exception as error:
         if wants_traceback == "1" or (started and not isinstance(error, HydraException | OmegaConfBaseException)):

@@ -146,7 +146,8 @@ def choose_devices(given: Any, path: str) -> tuple[int, ...]:
     if given in ("cpu", "gpu"):
         jax.config.update("jax_platforms", {"gpu": "cuda"}.get(given, given))
     try:
-        there = jax.devices()
+        # those of other processes are shared by the fit alone
+        there = jax.local_devices()
     except RuntimeError:
         raise PdefitError(f"There is no {given} that JAX can use here; set device=cpu") from None
     if numbers and max(numbers) >= len(there):
@@ -164,7 +165,7 @@ def choose_cores(given: Any, path: str) -> int:
     """The number of cores that share a fit: all that this process may use, or fewer; 1 on a GPU."""
     if given is not None and not (is_whole(given) and given > 0):
         raise PdefitError(f"{path} expects a number of cores, 1 or more, or null for all, but got {given!r}")
-    there = len(jax.devices()) if jax.default_backend() == "cpu" else 1
+    there = jax.local_device_count() if jax.default_backend() == "cpu" else 1
     return min(given or there, there)
 
 

@@ -46,7 +46,7 @@ def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[st
                 found.theta,
                 settings.uncertainty,
                 seed=settings.seed,
-                devices=jax.devices()[: settings.cores],
+                devices=jax.local_devices()[: settings.cores],
                 callback=lambda progress: bar(progress, "bootstrap"),
             )
         except PdefitError as error:

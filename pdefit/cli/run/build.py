@@ -19,6 +19,7 @@ from pdefit.cli.run.from_twin import from_twin
 from pdefit.cli.run.open_settings import choose_method, chosen_stages
 from pdefit.cli.run.source import Source, check_stated, fitted_frames, frames_kept_out
 from pdefit.cli.run.trial import check_control_units, try_observe, try_step
+from pdefit.cli.runtime import processes
 from pdefit.data.observations import Observations
 from pdefit.data.readers.formats import shared
 from pdefit.data.readers.locate import locate
@@ -31,7 +32,7 @@ from pdefit.inverse.fit.stop import Holdout, Noise
 from pdefit.inverse.fit.unstable_steps import longer_than_frames, refuse_unstable, stable_step, suits
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
-from pdefit.inverse.objective.spread import over_cores, spread
+from pdefit.inverse.objective.spread import over_cores, over_processes, spread
 from pdefit.inverse.objective.variants import stepped, with_dt
 from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
 from pdefit.inverse.problem.observed_fields import observed_fields
@@ -41,7 +42,10 @@ from pdefit.systems.terms.unknown import sized_by_data, unknown_terms
 def build_experiment(settings: Settings) -> Experiment:
     """The experiment that settings describe. Raises `PdefitError` where its parts do not fit each other."""
     exp = _on_one_device(settings)
-    devices = jax.devices()
+    devices = jax.local_devices()
+    if processes.joined():
+        # refused before anything is computed
+        over_processes(exp.functional, settings.cores)
     if settings.device:
         return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.device]))
     if isinstance(exp.driver, Hosted):

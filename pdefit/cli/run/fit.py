@@ -20,6 +20,7 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.certify import Certificates
 from pdefit.cli.run.discretisation import FINER, Discretisation, discretisation, steps_of
 from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.follow import lead
 from pdefit.cli.run.forecast import check_lyapunov
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.parameters import field_errors, likelihood_summary, parameter_rows, parameter_table
@@ -58,12 +59,12 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     - `job`: the experiment and its run.
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
+    lead(job)
     if job.settings.members:
         # here, because it loads xarray
         from pdefit.cli.run.members import run_members
 
-        run_members(job, saved)
-        return
+        return run_members(job, saved)
     watch, settings = Stopwatch(), job.settings
     job.console.print(f"[bold]{job.name}[/]: {'reading data' if settings.data else 'making the twin'}")
     exp = build_experiment(settings)

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pdefit._util import interrupts
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.recorded import origin, same_problem
+from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.terminal import FitProgress, MembersProgress
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit import fit as fitting
@@ -24,6 +26,7 @@ from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members.fit_members import MemberProgress
 from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.inverse.objective.spread import gathered, on_one, over_cores, over_processes
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
 from pdefit.output.store.history import HistoryFile
@@ -52,6 +55,12 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
     belongs = {"config": origin(directory), "max_iterations": settings.max_iterations, "hashes": hashes}
     belongs["extended"] = extended
     stages = _extended(exp.stages, settings.max_iterations) if extended else exp.stages
+    functional = over_processes(exp.functional, settings.cores) if processes.joined() else exp.functional
+    fit = partial(
+        fitting.fit, functional, stages, max_iterations=settings.max_iterations, resume=resume, driver=exp.driver
+    )
+    if processes.follows():
+        return _together(fit, settings.cores)
     keep = 0 if resume is None else resume.iterations
     printed = [] if resume is None else list(resume.numbers["events"])
     with HistoryFile(directory / "history.h5", recorded.names(), keep) as history, FitProgress(console) as bar:
@@ -75,14 +84,23 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
             if interrupts.received():
                 raise KeyboardInterrupt
 
-        return fitting.fit(
-            exp.functional,
-            stages,
-            max_iterations=settings.max_iterations,
-            callback=callback,
-            resume=resume,
-            driver=exp.driver,
-        )
+        processes.tell("begin")
+        return _together(partial(fit, callback=callback), settings.cores)
+
+
+def _together(fit: Callable[[], fitting.Fit], cores: int) -> fitting.Fit:
+    """The result of a fit that several processes share, with all arrays in each; they part afterwards."""
+    if not processes.joined():
+        return fit()
+    try:
+        found = fit()
+        theta, equations = gathered((found.theta, found.equations))
+        functional = over_cores(gathered(on_one(found.functional)), jax.local_devices()[:cores])
+    except jax.errors.JaxRuntimeError:
+        processes.lost()
+        raise
+    processes.part()
+    return dataclasses.replace(found, functional=functional, theta=theta, equations=equations)
 
 
 def saving(bar: MembersProgress, what: str, folder: Path, belongs: dict[str, Any]) -> Callable[[MemberProgress], None]:

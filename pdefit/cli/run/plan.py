@@ -69,7 +69,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
         "forward_solves": fit_cost(exp, settings),
         "fields_bytes": settings.store.size(coords, wanted, frames, _KINDS),
         "preparation": None if exp.source.prepared is None else exp.source.prepared.as_dict(),
-        "device": jax.devices()[0].device_kind,
+        "device": jax.local_devices()[0].device_kind,
         "devices": devices,
     }
     return found

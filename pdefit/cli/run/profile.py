@@ -72,7 +72,7 @@ def run_profile(arguments: list[str], console: Console) -> None:
             theta,
             names or None,
             sigma_stated=exp.sigma_stated,
-            devices=jax.devices()[: job.settings.cores],
+            devices=jax.local_devices()[: job.settings.cores],
             callback=saving(bar, "profiles", folder, belongs),
             resume=saved_state(folder, belongs),
         )
@@ -119,7 +119,7 @@ def _joint(
                 theta,
                 pair,
                 sigma_stated=sigma_stated,
-                devices=jax.devices()[:cores],
+                devices=jax.local_devices()[:cores],
                 callback=saving(bar, "profiles", folder, belongs),
                 resume=saved_state(folder, belongs),
             )

@@ -18,7 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from pdefit._util import interrupts
 from pdefit._util.atomic import read_json, write_json, write_text
 from pdefit._util.errors import PdefitError, of_the_machine, sentence
-from pdefit.cli.runtime import equations
+from pdefit.cli.runtime import equations, processes
 from pdefit.output.store.run_lock import RUNNING, heartbeat, locked
 from pdefit.output.store.runs import MARKS
 
@@ -102,6 +102,7 @@ def recorded(
             end("INTERRUPTED", reason)
             # the process may be left without the ends of blocks
             (directory / RUNNING).unlink(missing_ok=True)
+            processes.dismiss(interrupts.exit_code(names[0]))
             go_on = f"; `pdefit resume {quote(str(directory))}` goes on" if command[1] in ("fit", "resume") else ""
             return interrupts.Interrupted(f"interrupted by {reason}{go_on}", names)
 

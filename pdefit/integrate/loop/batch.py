@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
 
@@ -142,6 +143,9 @@ class Devices(AbstractBatch):
         return self.inside.recompute(count // self.devices_for(count))
 
     def devices_for(self, count):
+        # processes divide a number of trajectories evenly, or each runs all
+        if len({d.process_index for d in self.devices}) > 1:
+            return len(self.devices) if count % len(self.devices) == 0 else 1
         return largest_divisor(count, len(self.devices))
 
     def idle(self, count, parts):
@@ -152,9 +156,14 @@ class Devices(AbstractBatch):
 
 
 def on_one_device(tree: PyTree) -> PyTree:
-    """The tree with results that several cores hold on the first alone: what is given them would run on all of these."""
+    """The tree with results that several cores or processes hold on the first device alone.
+
+    What is given them would otherwise run on all of these.
+    """
 
     def one(x: Any) -> Any:
+        if isinstance(x, jax.Array) and not x.is_fully_addressable:
+            return jnp.asarray(process_allgather(x, tiled=True))
         places = x.sharding.device_set if isinstance(x, jax.Array) else ()
         return jnp.asarray(np.asarray(x)) if len(places) > 1 and next(iter(places)).platform == "cpu" else x
 

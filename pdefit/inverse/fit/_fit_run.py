@@ -20,6 +20,7 @@ from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.fit.unstable_steps import explain_growth, near_stability, suits
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.spread import agreed
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
@@ -157,7 +158,7 @@ class FitRun(Generic[Objective]):
             end = min((self.place.count // chunk + 1) * chunk, limit)
             begin = time.perf_counter()
             done, carry, log = self.driver.advance(self.functional, optimizer, carry, end - self.place.count)
-            self.carry, elapsed = carry, time.perf_counter() - begin
+            self.carry, elapsed = carry, agreed(self.functional, time.perf_counter() - begin)
             self._account(log, done, elapsed)
             self._watch(log, done)
             if self.callback is not None:

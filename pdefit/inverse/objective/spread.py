@@ -8,11 +8,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.multihost_utils import broadcast_one_to_all
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.loop.batch import AbstractBatch, Devices, largest_divisor
+from pdefit.integrate.loop.batch import AbstractBatch, Devices, largest_divisor, on_one_device
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
@@ -45,6 +46,41 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
         return _cut(objective, chosen)
     _refuse_uneven(count, "recordings" if isinstance(objective, Recordings) else "segments", len(chosen))
     return _everywhere(_divided(objective, chosen), chosen)
+
+
+def over_processes(objective: Objective, most: int) -> Objective:
+    """The same objective over the devices of all processes of JAX, the same number of each.
+
+    **Arguments:**
+
+    - `objective`: the objective, with arrays of this process only. Each process has the same.
+    - `most`: the most devices of a process on a CPU; of GPUs it takes all.
+
+    **Errors:** PdefitError where the processes cannot share the work evenly.
+    """
+    alone, devices = on_one(objective), jax.devices()
+    processes, count = jax.process_count(), _trajectories(alone)
+    what = "recordings" if isinstance(alone, Recordings) else "segments"
+    if isinstance(alone, Functional) and count == 1:
+        shape = getattr(getattr(alone.problem.system, "grid", None), "shape", (1,))
+        count, what = shape[0], "points along the first axis of a grid"
+    each = most if devices[0].platform == "cpu" else jax.local_device_count()
+    if not (shares := [n for n in range(1, each + 1) if count % (n * processes) == 0]):
+        raise PdefitError(f"{count} {what} cannot be shared evenly by {processes} processes; change --ntasks")
+    own = [[d for d in devices if d.process_index == k][: shares[-1]] for k in range(processes)]
+    return spread(alone, [device for some in own for device in some])
+
+
+def gathered(tree: PyTree) -> PyTree:
+    """A tree with whole arrays, on a device of this process, of those that several processes share."""
+    return jax.tree.map(lambda x: on_one_device(x) if isinstance(x, jax.Array) else x, tree)
+
+
+def agreed(objective: AbstractObjective, value: float) -> float:
+    """A number of the first process, such as its seconds, in all that share an objective."""
+    first = jax.tree.leaves(objective.problem.y0)[0]
+    shared = isinstance(first, jax.Array) and not first.is_fully_addressable
+    return float(broadcast_one_to_all(np.float64(value))) if shared else value
 
 
 def over_cores(objective: Objective, devices: Sequence[Any], least: float = LEAST) -> Objective:

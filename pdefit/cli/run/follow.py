@@ -1,0 +1,85 @@
+"""A fit of several processes: the first leads, and the others read its run, evaluate with it, and write nothing."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from pdefit._util import interrupts
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import Job
+from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.minimise import minimise
+from pdefit.cli.run.recorded import open_run
+from pdefit.cli.runtime import processes
+from pdefit.inverse.fit.drivers import Hosted
+from pdefit.output.store.fit_checkpoint import Saved
+
+
+def followed(verb: str, words: Sequence[str]) -> bool:
+    """Let the tasks of a SLURM step share a fit with `device=all`, and return whether this one followed in it.
+
+    The first task returns at once, and leads. Where the tasks do not share a fit nothing happens.
+
+    **Arguments:** `verb`, `words`: of the command line.
+    """
+    if not (_is_of_all_devices(words[:1]) if verb == "resume" else "device=all" in words):
+        return False
+    if verb not in ("fit", "resume") or {"-m", "--multirun"} & {*words}:
+        what = f"pdefit {verb}{' -m' * (verb == 'fit')}"
+        raise PdefitError(f"{what} runs in one task, but srun started {processes.tasks()}; set --ntasks=1")
+    processes.join()
+    if processes.follows():
+        # srun sends signals to all; the first process decides
+        interrupts.ignore()
+        try:
+            _follow(words[1:] if verb == "resume" else [])
+        except BaseException:
+            processes.speak()
+            raise
+        return True
+    return False
+
+
+def lead(job: Job) -> None:
+    """Tell the processes that share a fit, if there are any, which run it is. What they cannot share is refused.
+
+    **Arguments:** `job`: the run, whose configuration and provenance are written.
+    """
+    settings = job.settings
+    first = settings.starts is not None and settings.starts.when == "always"
+    alone = {"driver=hosted": isinstance(settings.driver, Hosted), "members": settings.members, "starts=always": first}
+    if processes.joined() and any(alone.values()):
+        named = next(name for name, is_set in alone.items() if is_set)
+        raise PdefitError(f"{named} runs in one task yet; leave it out, or set --ntasks=1")
+    processes.call(str(job.directory))
+
+
+def _is_of_all_devices(words: Sequence[str]) -> bool:
+    """Whether the recorded fit of the directory that is named took all devices."""
+    for file in (Path(word) / ".hydra" / "config.yaml" for word in words):
+        # what is wrong with the file is told by what reads it
+        with suppress(Exception):
+            return OmegaConf.select(OmegaConf.load(file), "device") == "all"
+    return False
+
+
+def _follow(changes: Sequence[str]) -> None:
+    """Fit with the first process, which itself says what it refuses."""
+    built = _built(processes.called(), changes)
+    processes.heard()
+    if isinstance(built, PdefitError):
+        raise built
+    minimise(*built)
+
+
+def _built(run: str, changes: Sequence[str]) -> tuple[Experiment, Job, Saved | None] | PdefitError:
+    """The experiment of a run and its checkpoint, or why there is none."""
+    try:
+        job, saved = open_run([run, *changes], "resume", Console(quiet=True))
+        return build_experiment(job.settings), job, saved
+    except PdefitError as error:
+        return error

@@ -1,0 +1,135 @@
+"""A fit on two processes, started with the variables of a SLURM step."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+# value, gradient and normal equations on one process, and on two
+POINT = """
+import sys
+import jax, numpy as np
+from pdefit.cli.runtime import processes
+jax.config.update("jax_enable_x64", True)
+processes.join()
+sys.path[:0] = [sys.argv[1]]
+from problems import fisher_functional
+import pdefit
+from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT
+from pdefit.inverse.objective.spread import agreed, gathered, over_processes
+
+single = fisher_functional(count=3)
+for objective in (single, pdefit.Recordings([single, fisher_functional(count=3, noise=0.1)])):
+    shared, theta = over_processes(objective, 1), objective.theta0
+    pairs = zip(
+        jax.tree.leaves((GRADIENT(objective, theta)[:2], EQUATIONS(objective, theta)[1])),
+        jax.tree.leaves(gathered((GRADIENT(shared, theta)[:2], EQUATIONS(shared, theta)[1]))),
+        strict=True,
+    )
+    worst = max(float(np.max(np.abs(a - b)) / np.max(np.abs(a))) for a, b in pairs if a.size)
+    print(worst, agreed(shared, jax.process_index()))
+processes.part()
+"""
+GRID = ("experiment=reaction/fisher_front", "system.grid.shape=[16]", "times={start: 0.0, stop: 2.0, count: 3}")
+SHARED = (*GRID, "device=all", "cores=1", "render=false", "certificate=end")
+
+
+def _step(job: int, number: int) -> dict[str, str]:
+    """The variables of a task of a step of two; the job number chooses the port."""
+    there = {"SLURM_JOB_ID": job, "SLURM_STEP_ID": os.getpid(), "SLURM_NTASKS": 2, "SLURM_STEP_NUM_TASKS": 2}
+    own = {"SLURM_PROCID": number, "SLURM_LOCALID": number, "SLURM_STEP_NODELIST": "localhost"}
+    return {**os.environ, "JAX_PLATFORMS": "cpu", **{name: str(x) for name, x in (there | own).items()}}
+
+
+def _tasks(folder: Path, job: int, *command: str | Path) -> list[subprocess.Popen[str]]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return [subprocess.Popen(command, cwd=folder, env=_step(job, k), **pipes) for k in range(2)]  # pyright: ignore
+
+
+def _ended(tasks: list[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
+    said = [task.communicate(timeout=300) for task in tasks]
+    return [(task.returncode, *text) for task, text in zip(tasks, said, strict=True)]
+
+
+def _pdefit(folder: Path, job: int, *words: str) -> list[subprocess.Popen[str]]:
+    return _tasks(folder, job, Path(sys.executable).with_name("pdefit"), *words)
+
+
+def _state(run: Path) -> dict[str, np.ndarray]:
+    with h5py.File(run / "state" / "state.h5") as file:
+        return {str(x.attrs["name"]): np.asarray(x) for x in file.values() if isinstance(x, h5py.Dataset)}
+
+
+def test_two_processes_evaluate_what_one_does(tmp_path):
+    tests = Path(__file__).parents[2]
+    for code, out, error in _ended(_tasks(tmp_path, 1, sys.executable, "-c", POINT, str(tests))):
+        assert code == 0, error
+        # the second is silent
+        for line in filter(None, out.splitlines()):
+            if "Gloo" not in line:
+                worst, first = map(float, line.split())
+                assert worst < 1e-12 and first == 0
+
+
+def _history(run: Path) -> np.ndarray:
+    with h5py.File(run / "history.h5") as file:
+        return np.asarray(file["loss"])
+
+
+def test_the_numbers_of_a_fit_are_those_of_one_process(tmp_path):
+    shared = _pdefit(tmp_path, 2, "fit", *SHARED, "hydra.run.dir=two")
+    alone = subprocess.run(
+        [Path(sys.executable).with_name("pdefit"), "fit", *SHARED, "hydra.run.dir=one"], cwd=tmp_path, timeout=300
+    )
+    ends = _ended(shared)
+    assert [alone.returncode, *(code for code, _, _ in ends)] == [0, 0, 0], ends
+    # the second writes nothing, and nothing is written by both
+    assert ends[1][1:] == ("", "") and sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+    one, two = (json.loads((tmp_path / run / "summary.json").read_text())["parameters"] for run in ("one", "two"))
+    for name, row in one.items():
+        width = row["ci95"][1] - row["ci95"][0]
+        assert abs(row["estimate"] - two[name]["estimate"]) < 1e-3 * width
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_path, killed):
+    words = (*SHARED, "stages=adam", "max_iterations=60")
+    assert [code for code, _, _ in _ended(_pdefit(tmp_path, 3, "fit", *words, "hydra.run.dir=whole"))] == [0, 0]
+    tasks, state = _pdefit(tmp_path, 4, "fit", *words, "hydra.run.dir=cut"), tmp_path / "cut" / "state" / "state.h5"
+    while not state.exists() and all(task.poll() is None for task in tasks):
+        pass
+    tasks[killed].kill()
+    left = _ended(tasks)[1 - killed]
+    assert left[0] == 1 and left[2].count("error:") == 1
+    assert "error: another process of this fit has ended" in left[2] and "pdefit resume cut" in left[2]
+    assert [code for code, _, _ in _ended(_pdefit(tmp_path, 5, "resume", "cut"))] == [0, 0]
+    whole, cut = _state(tmp_path / "whole"), _state(tmp_path / "cut")
+    assert whole.keys() == cut.keys() and all(np.array_equal(whole[n], cut[n], equal_nan=True) for n in whole)
+    np.testing.assert_array_equal(_history(tmp_path / "whole"), _history(tmp_path / "cut"))
+
+
+@pytest.mark.parametrize(
+    "words, reason",
+    [
+        (
+            ("plan", "experiment=reaction/fisher_front", "device=all"),
+            "pdefit plan runs in one task, but srun started 2",
+        ),
+        (("fit", "-m", "experiment=reaction/fisher_front", "device=all"), "pdefit fit -m runs in one task"),
+    ],
+)
+def test_what_several_processes_cannot_do_is_refused(tmp_path, words, reason):
+    done = subprocess.run(
+        [Path(sys.executable).with_name("pdefit"), *words],
+        cwd=tmp_path,
+        env=_step(6, 0),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and reason in done.stderr and not [*tmp_path.iterdir()]
