@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -81,6 +82,7 @@ def _history(run: Path) -> np.ndarray:
         return np.asarray(file["loss"])
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_fit_are_those_of_one_process(tmp_path):
     shared = _pdefit(tmp_path, 2, "fit", *SHARED, "hydra.run.dir=two")
     alone = subprocess.run(
@@ -103,7 +105,7 @@ def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_pa
     assert [code for code, _, _ in _ended(_pdefit(tmp_path, 3, "fit", *words, "hydra.run.dir=whole"))] == [0, 0]
     tasks, state = _pdefit(tmp_path, 4, "fit", *words, "hydra.run.dir=cut"), tmp_path / "cut" / "state" / "state.h5"
     while not state.exists() and all(task.poll() is None for task in tasks):
-        pass
+        time.sleep(0.02)
     tasks[killed].kill()
     left = _ended(tasks)[1 - killed]
     assert left[0] == 1 and left[2].count("error:") == 1
