@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from pdefit._util.atomic import read_json
 from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
@@ -57,4 +58,4 @@ def _draw_front(axes: Axes, sets: Sequence[dict[str, Any]], values: Sequence[flo
     )
     if shown[0]:
         axes.plot(numbers[0], heights[0], "o", color=BAD, ms=7, mfc="none", mew=1.4, label="taken")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -109,7 +109,9 @@ def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_pa
     tasks[killed].kill()
     left = _ended(tasks)[1 - killed]
     assert left[0] == 1 and left[2].count("error:") == 1
-    assert "error: another process of this fit has ended" in left[2] and "pdefit resume" in left[2] and "/cut`" in left[2]
+    assert (
+        "error: another process of this fit has ended" in left[2] and "pdefit resume" in left[2] and "/cut`" in left[2]
+    )
     assert [code for code, _, _ in _ended(_pdefit(tmp_path, 5, "resume", "cut"))] == [0, 0]
     whole, cut = _state(tmp_path / "whole"), _state(tmp_path / "cut")
     assert whole.keys() == cut.keys() and all(np.array_equal(whole[n], cut[n], equal_nan=True) for n in whole)
