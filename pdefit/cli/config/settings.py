@@ -165,7 +165,7 @@ def choose_cores(given: Any, path: str) -> int:
     """The number of cores that share a fit: all that this process may use, or fewer; 1 on a GPU."""
     if given is not None and not (is_whole(given) and given > 0):
         raise PdefitError(f"{path} expects a number of cores, 1 or more, or null for all, but got {given!r}")
-    there = jax.local_device_count() if jax.default_backend() == "cpu" else 1
+    there = len(jax.local_devices()) if jax.default_backend() == "cpu" else 1
     return min(given or there, there)
 
 

@@ -138,8 +138,8 @@ def test_a_fit_that_died_is_resumed_to_the_same_bits(where, prepare_run, undistu
 
 
 def test_a_run_goes_on_with_as_many_cores(run, monkeypatch):
-    three = jax.devices() * 3
-    monkeypatch.setattr(jax, "devices", lambda: three)
+    three = jax.local_devices() * 3
+    monkeypatch.setattr(jax, "local_devices", lambda: three)
     provenance = json.loads((run / "provenance.json").read_text())
     assert provenance["cores"] == 1
     assert open_run([str(run)], "resume", QUIET)[0].settings.cores == 1
