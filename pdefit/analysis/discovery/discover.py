@@ -126,7 +126,9 @@ def discover(
     made, begin = _ready(functional, theta, library)
     (found,) = _of_members([made], Members.from_points(made, jnp.asarray(begin)[None]), library, sigma_stated)
     if not found.found:
-        raise PdefitError("With every set of terms the equations blow up; fit the learned terms to a minimum first")
+        raise PdefitError(
+            "With every set of terms the equations blow up; offer others (degree, functions, formulas), or fit the learned terms to a minimum first"
+        )
     if later is not None:
         found = dataclasses.replace(found, found=_predicted(found, later, functional.observations.ts.size))
     if draws:
