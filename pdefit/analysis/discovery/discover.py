@@ -127,7 +127,8 @@ def discover(
     (found,) = _of_members([made], Members.from_points(made, jnp.asarray(begin)[None]), library, sigma_stated)
     if not found.found:
         raise PdefitError(
-            "With every set of terms the equations blow up; offer others (degree, functions, formulas), or fit the learned terms to a minimum first"
+            "With every set of terms the equations blow up; offer others (degree, functions, formulas), or fit the learned "
+            "terms to a minimum first"
         )
     if later is not None:
         found = dataclasses.replace(found, found=_predicted(found, later, functional.observations.ts.size))
