@@ -20,7 +20,7 @@ def _file(entry: dict) -> str:
 
 
 def _disagrees(entry: dict, text: str) -> bool:
-    """Whether no line that the record names holds the number, plain or in percent."""
+    """Test for a number that its record does not hold, plain or in percent."""
     row = entry["record"].partition(": ")[2]
     lines = [line for line in text.splitlines() if row in line]
     numbers = [float(n.replace(",", "")) for line in lines for n in _NUMBERS.findall(line)]

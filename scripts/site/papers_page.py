@@ -71,7 +71,7 @@ def keys(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def outcome(compare: Sequence[tuple[str, str, float]], measured: Measured) -> str:
-    """Whether our numbers are as good as those published.
+    """Verdict on our numbers beside those published: yes, no, or how many are as good.
 
     **Arguments:**
 

@@ -184,7 +184,7 @@ def _ready(
 def _of_members(
     objectives: Sequence[Functional], members: Members, library: TermLibrary, sigma_stated: bool
 ) -> list[Discovery]:
-    """What the search of every member finds, `objectives` being their functionals."""
+    """The discoveries of all members, of which `objectives` are the functionals."""
     search = Search(members, sigma_stated, library.most)
     found = search.run()
     return [

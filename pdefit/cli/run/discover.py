@@ -98,7 +98,7 @@ def _rows(found: Discovery) -> list[dict[str, Any]]:
 
 
 def _content(found: Discovery) -> dict[str, Any]:
-    """What the report and the figure tell: a line for each set of terms, the one that was taken first."""
+    """The content of discovery.json, for report and figure: an entry for each set of terms, that taken first."""
     sets = [
         {
             "formula": str(one),

@@ -59,7 +59,7 @@ def lead(job: Job) -> None:
 
 
 def _is_of_all_devices(words: Sequence[str]) -> bool:
-    """Whether the recorded fit of the directory that is named took all devices."""
+    """Test for the directory of a fit with `device=all` among words."""
     for file in (Path(word) / ".hydra" / "config.yaml" for word in words):
         # what is wrong with the file is told by what reads it
         with suppress(Exception):

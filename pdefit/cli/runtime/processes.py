@@ -43,12 +43,12 @@ def tasks() -> int:
 
 
 def joined() -> bool:
-    """Whether this process and others share a fit."""
+    """Test for a fit that this process shares with others."""
     return bool(_peers)
 
 
 def follows() -> bool:
-    """Whether this process shares a fit that another leads."""
+    """Test for a shared fit that another process leads."""
     return bool(_peers) and os.environ["SLURM_PROCID"] != "0"
 
 
@@ -112,7 +112,7 @@ def tell(word: Any) -> None:
 
 
 def heard() -> Any:
-    """What the first process told next."""
+    """The next word from the first process, for which this one waits."""
     return _lines.get()
 
 
@@ -157,21 +157,21 @@ def _accepted(port: int, count: int) -> list[socket.socket]:
     with socket.create_server(("", port)) as server:
         server.settimeout(_START)
         peers = [server.accept()[0] for _ in range(count)]
-    return [_kept(peer) for peer in peers]
+    return [_with_keepalive(peer) for peer in peers]
 
 
 def _connected(host: str, port: int) -> socket.socket:
     begin = time.monotonic()
     while True:
         try:
-            return _kept(socket.create_connection((host, port), _START))
+            return _with_keepalive(socket.create_connection((host, port), _START))
         except OSError:
             if time.monotonic() - begin > _START:
                 raise
             time.sleep(0.1)
 
 
-def _kept(peer: socket.socket) -> socket.socket:
+def _with_keepalive(peer: socket.socket) -> socket.socket:
     peer.settimeout(None)
     peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE:

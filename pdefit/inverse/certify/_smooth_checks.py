@@ -18,10 +18,8 @@ from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
 _ALIKE, _AS_LONG = 0.5, 1.5
 # where the changes ahead and back agree less than this, they define no direction (the first) or no length (the second)
 _ROUGH, _MEASURED = 0.1, 0.5
-# relative steps of a change: many switches are crossed within it, but a front does not move by more than a cell
-_ACROSS = (1e-2, 1e-3)
-# a step whose changes agree so well needs no smaller one
-_AGREED = 0.95
+# the relative step of a change: many switches are crossed within it
+_ACROSS = 1e-2
 
 
 class _Pair(NamedTuple):
@@ -58,9 +56,8 @@ def smooth_checks(objective: AbstractObjective, theta: Float[Array, " p"]) -> li
     must point the same way, though, and be about as long. A wrong sign anywhere in the smooth twin turns some of them,
     and a wrong length makes intervals wrong.
 
-    The changes from a step ahead and from a step back cross other switches. Of two lengths of a step the one is taken
-    whose changes agree better: a long record bends within the longer one. Where neither agrees, the unknown acts through
-    single switches only, and no statement is possible.
+    The changes from a step ahead and from a step back cross other switches. Where these two do not agree, the unknown
+    acts through single switches only, and no statement is possible.
 
     **Arguments:**
 
@@ -92,40 +89,23 @@ def _remedy(pair: _Pair) -> str:
 
 def _pairs(functional: Functional, theta: Float[Array, " p"]) -> list[_Pair]:
     """The comparison for every element of theta."""
-    sizes, here = functional.controls.sizes(theta), WEIGHTED(functional, theta)
-    at = normal_equations(functional, theta)[1:]
+    _, base, matrix = normal_equations(functional, theta)
+    steps, here = _ACROSS * functional.controls.sizes(theta), WEIGHTED(functional, theta)
     pairs = []
     for k, name in enumerate(functional.controls.names()):
-        best = _pair(functional, theta, here, at, k, name, float(_ACROSS[0] * sizes[k]))
-        if best.reliability < _AGREED:
-            finer = _pair(functional, theta, here, at, k, name, float(_ACROSS[1] * sizes[k]))
-            best = max(best, finer, key=lambda pair: pair.reliability)
-        pairs.append(best)
+        e = jnp.zeros(theta.size).at[k].set(steps[k])
+        ahead = _less(WEIGHTED(functional, theta + e), here)
+        back = _less(here, WEIGHTED(functional, theta - e))
+        change = jax.tree.map(jnp.add, ahead, back)
+        # <J e_k, change> is how much the gradient grows when the change is added to the residuals
+        slope = float(normal_equations(with_residuals_moved(functional, change), theta)[1][k] - base[k])
+        length, tangent = _norm(change), float(jnp.sqrt(matrix[k, k]))
+        alike = over(_dot(ahead, back), _norm(ahead) * _norm(back))
+        # the mean of two noisy directions is this near the true one (C. Spearman, Br. J. Psychol. 3:271 (1910))
+        reliability = float(np.sqrt(max(2 * alike / (1 + alike), 0.0))) if np.isfinite(alike) and alike > -1 else 0.0
+        cosine, ratio = over(slope, length * tangent), over(2 * float(steps[k]) * tangent, length)
+        pairs.append(_Pair(name, cosine if np.isfinite(cosine) else 0.0, ratio, reliability))
     return pairs
-
-
-def _pair(
-    functional: Functional,
-    theta: Float[Array, " p"],
-    here: dict[str, Array],
-    at: tuple[Array, Array],
-    k: int,
-    name: str,
-    step: float,
-) -> _Pair:
-    """The comparison for one element of theta by one step, from gradient and matrix `at` theta."""
-    e, (base, matrix) = jnp.zeros(theta.size).at[k].set(step), at
-    ahead = _less(WEIGHTED(functional, theta + e), here)
-    back = _less(here, WEIGHTED(functional, theta - e))
-    change = jax.tree.map(jnp.add, ahead, back)
-    # <J e_k, change> is how much the gradient grows when the change is added to the residuals
-    slope = float(normal_equations(with_residuals_moved(functional, change), theta)[1][k] - base[k])
-    length, tangent = _norm(change), float(jnp.sqrt(matrix[k, k]))
-    alike = over(_dot(ahead, back), _norm(ahead) * _norm(back))
-    # the mean of two noisy directions is this near the true one (C. Spearman, Br. J. Psychol. 3:271 (1910))
-    reliability = float(np.sqrt(max(2 * alike / (1 + alike), 0.0))) if np.isfinite(alike) and alike > -1 else 0.0
-    cosine, ratio = over(slope, length * tangent), over(2 * step * tangent, length)
-    return _Pair(name, cosine if np.isfinite(cosine) else 0.0, ratio, reliability)
 
 
 def _less(a: dict[str, Array], b: dict[str, Array]) -> dict[str, Array]:
