@@ -41,6 +41,7 @@ def film(files: list[Path], options: dict[str, str]) -> Recording:
     axes: dict[str, tuple[np.ndarray, str]] = {"time": (step * times, unit)}
     for dim, n, (pixel, unit) in zip("xy", reversed(values.shape), sizes, strict=True):
         axes[dim] = ((np.arange(n) + 0.5) * (pixel * values.bins), unit)
+    notes += [part.remark for part in parts.values() if part.remark]
     notes.append("Rows of images run down and y runs up, so they are flipped; x = y = 0 is their lower left corner.")
 
     def frames() -> Iterator[Mapping[str, np.ndarray]]:

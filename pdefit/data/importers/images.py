@@ -45,6 +45,7 @@ class Images:
     - `pixel`: width and height of a pixel in m; None where the file does not state them.
     - `frame`: time between images in s; None where the file does not state it.
     - `files`: files that hold the images.
+    - `remark`: a sentence about what may be missing.
     """
 
     shape: tuple[int, ...]
@@ -53,6 +54,7 @@ class Images:
     pixel: tuple[float, float] | None = None
     frame: float | None = None
     files: frozenset[Path] = frozenset()
+    remark: str = ""
 
     def __post_init__(self) -> None:
         good = len(self.shape) == 3 or (len(self.shape) == 4 and self.shape[3] <= 4)
@@ -140,8 +142,14 @@ def _video(file: Path, options: Mapping[str, str]) -> Images:
                 if k in chosen:
                     yield image
 
-    first = next(images())
-    return Images((sum(1 for _ in images()), *first.shape), first.dtype, read)
+    first, count = next(images()), sum(1 for _ in images())
+    stated, remark = round(about.get("duration", 0) * about.get("fps", 0)), ""
+    # one image more or less is the rounding of the duration
+    if count < stated - 1:
+        remark = (
+            f"'{file.name}' lasts as long as {stated} images, but {count} can be read; copy it again if it was cut off."
+        )
+    return Images((count, *first.shape), first.dtype, read, remark=remark)
 
 
 def _tiff(file: Path, options: Mapping[str, str]) -> Images:

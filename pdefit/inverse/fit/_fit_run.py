@@ -82,6 +82,11 @@ class FitRun(Generic[Objective]):
             self._use(self.place.stage, sigma)
         elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
             self._use(-1, sigma)
+        elif 0 <= self.place.windows < self.place.stage:
+            self._note(
+                f"stage {self.place.stage + 1} goes on with the windows of stage {self.place.windows + 1}; give it until, "
+                "the last time of the record, to fit that in one piece"
+            )
         self._carry_over()
         self._weigh(None)
 

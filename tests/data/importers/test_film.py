@@ -217,6 +217,16 @@ def test_videos_are_read_exactly_where_they_are_stored_so(tmp_path):
         _imported(tmp_path, "a.avi", pixel="1um")
 
 
+@pytest.mark.parametrize("left, told", [(1.0, False), (0.6, True)])
+def test_a_video_that_lost_its_end_is_told(left, told, tmp_path):
+    noise = np.random.default_rng(3).integers(0, 255, (20, 32, 48, 3)).astype("u1")
+    imageio.v3.imwrite(tmp_path / "a.avi", noise, plugin="pyav", codec="mpeg4", fps=25)
+    whole = (tmp_path / "a.avi").read_bytes()
+    (tmp_path / "a.avi").write_bytes(whole[: int(left * len(whole))])
+    recording = film([tmp_path / "a.avi"], {"scale": "unknown"})
+    assert any("can be read; copy it again" in note for note in recording.notes) == told
+
+
 def test_a_stack_that_lost_its_end_is_refused(tmp_path):
     with tifffile.TiffWriter(tmp_path / "whole.tif") as file:
         for image in FILM:
