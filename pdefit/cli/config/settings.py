@@ -233,6 +233,11 @@ class Settings:
         """The rule by which the initial state follows the parameters; None where it does not."""
         return self.initial if isinstance(self.initial, Steady) else None
 
+    @property
+    def shared_by(self) -> list[Any]:
+        """The devices of JAX that stand for `cores`: those of this process, where others work on the fit, too."""
+        return jax.local_devices()[: self.cores]
+
     def __post_init__(self) -> None:
         # each of many recordings has a text here
         if self.gauge and self.recordings == {}:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax
 import numpy as np
 
 from pdefit._util.errors import PdefitError
@@ -46,7 +45,7 @@ def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[st
                 found.theta,
                 settings.uncertainty,
                 seed=settings.seed,
-                devices=jax.local_devices()[: settings.cores],
+                devices=settings.shared_by,
                 callback=lambda progress: bar(progress, "bootstrap"),
             )
         except PdefitError as error:

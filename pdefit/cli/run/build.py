@@ -50,7 +50,7 @@ def build_experiment(settings: Settings) -> Experiment:
         return dataclasses.replace(exp, functional=spread(exp.functional, [devices[n] for n in settings.device]))
     if isinstance(exp.driver, Hosted):
         return exp
-    return dataclasses.replace(exp, functional=over_cores(exp.functional, devices[: settings.cores]))
+    return dataclasses.replace(exp, functional=over_cores(exp.functional, settings.shared_by))
 
 
 def _on_one_device(settings: Settings) -> Experiment:

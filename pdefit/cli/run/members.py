@@ -142,7 +142,7 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
             exp.members,
             exp.first.stages,
             at_once=at_once,
-            devices=jax.local_devices()[: settings.cores],
+            devices=settings.shared_by,
             callback=saving(bar, "members", job.directory / "state", belongs),
             resume=None if saved is None else RunState(saved.numbers, saved.arrays),
         )
@@ -169,7 +169,7 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
             exp.first.stages,
             seed=settings.seed,
             at_once=at_once,
-            devices=jax.local_devices()[: settings.cores],
+            devices=settings.shared_by,
             callback=saving(bar, "starts", folder, belongs),
             resume=saved_state(folder, belongs),
         )

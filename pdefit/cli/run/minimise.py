@@ -15,7 +15,7 @@ import numpy as np
 from rich.markup import escape
 
 from pdefit._util import interrupts
-from pdefit.cli.config.settings import Job
+from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.cli.runtime import processes
@@ -60,7 +60,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
         fitting.fit, functional, stages, max_iterations=settings.max_iterations, resume=resume, driver=exp.driver
     )
     if processes.follows():
-        return _together(fit, settings.cores)
+        return _together(fit, settings)
     keep = 0 if resume is None else resume.iterations
     printed = [] if resume is None else list(resume.numbers["events"])
     with HistoryFile(directory / "history.h5", recorded.names(), keep) as history, FitProgress(console) as bar:
@@ -85,17 +85,17 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
                 raise KeyboardInterrupt
 
         processes.tell("begin")
-        return _together(partial(fit, callback=callback), settings.cores)
+        return _together(partial(fit, callback=callback), settings)
 
 
-def _together(fit: Callable[[], fitting.Fit], cores: int) -> fitting.Fit:
+def _together(fit: Callable[[], fitting.Fit], settings: Settings) -> fitting.Fit:
     """The result of a fit that several processes share, with all arrays in each; they part afterwards."""
     if not processes.joined():
         return fit()
     try:
         found = fit()
         theta, equations = gathered((found.theta, found.equations))
-        functional = over_cores(gathered(on_one(found.functional)), jax.local_devices()[:cores])
+        functional = over_cores(gathered(on_one(found.functional)), settings.shared_by)
     except jax.errors.JaxRuntimeError:
         processes.lost()
         raise

@@ -61,7 +61,9 @@ def run_profile(arguments: list[str], console: Console) -> None:
         )
     belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}}
     if pairs:
-        _joint(job.directory, objective, theta, pairs, matrix, exp.sigma_stated, job.settings.cores, belongs, console)
+        _joint(
+            job.directory, objective, theta, pairs, matrix, exp.sigma_stated, job.settings.shared_by, belongs, console
+        )
         if not names:
             return
     # a fit that went on since has another estimate
@@ -72,7 +74,7 @@ def run_profile(arguments: list[str], console: Console) -> None:
             theta,
             names or None,
             sigma_stated=exp.sigma_stated,
-            devices=jax.local_devices()[: job.settings.cores],
+            devices=job.settings.shared_by,
             callback=saving(bar, "profiles", folder, belongs),
             resume=saved_state(folder, belongs),
         )
@@ -105,7 +107,7 @@ def _joint(
     pairs: list[list[str]],
     matrix: Intervals,
     sigma_stated: bool,
-    cores: int | None,
+    devices: list[Any],
     belongs: dict[str, Any],
     console: Console,
 ) -> None:
@@ -119,7 +121,7 @@ def _joint(
                 theta,
                 pair,
                 sigma_stated=sigma_stated,
-                devices=jax.local_devices()[:cores],
+                devices=devices,
                 callback=saving(bar, "profiles", folder, belongs),
                 resume=saved_state(folder, belongs),
             )

@@ -77,7 +77,7 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
             exp.stages,
             settings.starts.points,
             settings.seed,
-            devices=jax.local_devices()[: settings.cores],
+            devices=settings.shared_by,
             callback=saving(bar, "starts", folder, belongs),
             judge=_judge(exp, functional) if settings.starts.by == "holdout" else None,
         )
