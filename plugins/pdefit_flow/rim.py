@@ -27,12 +27,15 @@ class Rim(eqx.Module):
       m = 2 (counts[0] + counts[1]).
     - `ahead`: what continues after the last time: `hold` keeps the last vectors (default), and `linear` continues with
       the change between the last two times.
+    - `steady`: whether the rim keeps still at all times, at the mean of its vectors over time, weighted by their noise;
+      default False.
     """
 
     u: pdefit.TimeSeries
     v: pdefit.TimeSeries
     counts: tuple[int, int] = eqx.field(static=True, converter=lambda n: (int(n[0]), int(n[1])))
     ahead: str = eqx.field(default="hold", static=True)
+    steady: bool = eqx.field(default=False, static=True)
 
     def __check_init__(self):
         if self.ahead not in _AHEAD:
@@ -84,6 +87,12 @@ class Rim(eqx.Module):
     def _at(self, series: pdefit.TimeSeries, t: Array | float) -> Array:
         """The vectors at one time, (m,)."""
         times, values = jnp.asarray(series.times), series.values
+        if self.steady:
+            # with a measurement as prior at every time, that of the mean is right, too
+            sigma = (
+                jnp.ones_like(values) if series.measured is None else jnp.asarray(series.measured.sigma, values.dtype)
+            )
+            return jnp.average(values, axis=0, weights=sigma**-2)
         ahead = jnp.asarray(t, times.dtype) - times[-1]
         slope = (values[-1] - values[-2]) / (times[-1] - times[-2]).astype(values.dtype)
         beyond = values[-1] if self.ahead == "hold" else values[-1] + slope * ahead.astype(values.dtype)
@@ -119,10 +128,12 @@ class MeasuredRim(eqx.Module):
 
     - `ahead`: as of `Rim`.
     - `read`: whether the outermost vectors are read (default). Otherwise they are filled from those inside.
+    - `steady`: as of `Rim`. It suits a steady flow, whose frames differ by noise only.
     """
 
     ahead: str = eqx.field(default="hold", static=True)
     read: bool = eqx.field(default=True, static=True)
+    steady: bool = eqx.field(default=False, static=True)
 
     @property
     def start(self) -> Array:
@@ -155,7 +166,7 @@ class MeasuredRim(eqx.Module):
         missing = sum(int(np.sum(~known)) for _, known in (u, v))
         remark = f"{missing} of {2 * v[1].size} components on the rim are missing and were filled from their neighbours"
         kx, ky = shapes[names[0]]
-        return Rim(u[0], v[0], (kx - 1, ky - 1), self.ahead), (remark,) if missing else ()
+        return Rim(u[0], v[0], (kx - 1, ky - 1), self.ahead, self.steady), (remark,) if missing else ()
 
     def _series(self, observations: pdefit.Observations, name: str) -> tuple[pdefit.TimeSeries, np.ndarray]:
         """The outermost vectors of a component over time, and which of them are known, (T, m)."""

@@ -134,6 +134,19 @@ def test_a_rim_goes_on_after_its_last_frame():
     np.testing.assert_allclose(left(linear, jnp.asarray(1.05)), last + (last - before) / 2, atol=1e-12)
 
 
+def test_a_steady_rim_is_the_mean_of_its_frames():
+    record = vectors(window(8), noise=0.1)
+    sigma = {n: jnp.full(x.shape, 0.1).at[2].set(0.5) for n, x in record.values.items()}
+    steady = driven(window(8, rim=MeasuredRim(steady=True)), dataclasses.replace(record, sigma=sigma))[0]
+    early, late = (edges_and_rates(steady, jnp.asarray(t)) for t in (0.03, 1.4))
+    jax.tree.map(np.testing.assert_array_equal, early[0], late[0])
+    assert all(not np.any(rate) for rate in jax.tree.leaves(early[1]))
+    # at corners of cells there are vectors: their mean, weighted by their noise
+    weights = np.where(np.arange(TIMES.size) == 2, 0.04, 1.0)
+    expected = np.average(np.asarray(record.values["u"])[:, 1:-1, 0], axis=0, weights=weights)
+    np.testing.assert_allclose(early[0].corners[1][0][:, 0], expected, rtol=1e-12)
+
+
 def test_missing_vectors_are_filled_and_weigh_little():
     system, record = window(8), vectors(window(8), noise=0.01)
     holes = {n: m.at[3, 0, 2:5].set(False) for n, m in record.mask.items()}
