@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from pdefit.analysis.goodness.evidence import FAR_BELOW, SURE, Evidence, Quality, Verdict
+from pdefit.inverse.controls.vector import FEW
 
 FITTED = "fitted to the noise"
 LIMITED = "fitted to the discretisation"
@@ -87,7 +88,8 @@ def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
       beyond their limits (`Quality.misses`).
     - Structure that finer steps and cells take away is the discretisation's, and data that end at a digit end there.
     - Structure in time alone or in space alone, and size without structure, are the noise's.
-    - Whatever remains is the model's. Where the optimizer recognised no minimum, it is so only if J stands still.
+    - Whatever remains is the model's. Where the optimizer recognised no minimum, it is so only if J stands still, and
+      fell lately by less than the structure holds.
     """
     doubtful = fit.misses or not fit.at_minimum
     if evidence.rounding and doubtful:
@@ -152,7 +154,8 @@ def _fitted(fit: Quality, limit: str) -> Verdict:
 
 def _excess(fit: Quality) -> tuple[str, ...]:
     """Sentence about chi2 that exceeds 1 by more than chance allows, and by less than decides alone."""
-    free = max(fit.values - fit.controls, 1) if fit.controls < fit.values / 10 else fit.values
+    # of the values of an unknown field data determine some, and only those take up chi2
+    free = fit.values - fit.controls if fit.controls <= min(FEW, fit.values / 10) else fit.values
     beyond = (fit.chi2 / free - 1) * np.sqrt(free / 2)
     if not fit.sigma_known or beyond < SURE:
         return ()
@@ -260,6 +263,10 @@ def _not_converged(fit: Quality) -> Verdict:
     if fit.falling == fit.falling:
         why += f": J fell by {fit.falling:.1%} in the last quarter of the evaluations"
     wider = ", or dtype=float64" if fit.single_precision else ""
+    if fit.misses and still and _may_vanish(fit):
+        seen = _evidence(dataclasses.replace(fit, noise=()))
+        fell = "the last evaluations lowered chi2 by more than this structure holds, so it may vanish, too"
+        return Verdict(STOPPED, (why, *seen, fell), f"go on with more iterations{wider}")
     if fit.misses and still:
         return Verdict(STOPPED_AND_MISSES, (why, *_evidence(fit)), _remedy(fit))
     chi2 = fit.chi2_per_value
@@ -271,3 +278,9 @@ def _not_converged(fit: Quality) -> Verdict:
         )
     remedy = f"allow more iterations, another stage or optimizer{wider}"
     return Verdict(STOPPED, (why, *([f"chi2 per value {chi2:.3g}"] if fit.misses else [])), remedy)
+
+
+def _may_vanish(fit: Quality) -> bool:
+    """Test for structure that holds less of chi2 than the last quarter of the evaluations took away."""
+    found = [s.excess for s in fit.structured] + [c.value / c.spread for _, _, c in fit.correlated]
+    return not (fit.large or fit.unheld) and bool(np.max(np.square(found)) < fit.falling * fit.chi2)

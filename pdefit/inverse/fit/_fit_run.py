@@ -15,7 +15,7 @@ from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
-from pdefit.inverse.fit.stages import AbstractReweight, Stage, keeps, new_weights, prepares, resized, with_windows
+from pdefit.inverse.fit.stages import AbstractReweight, Stage, keeps, kept, new_weights, prepares, resized, with_windows
 from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.fit.unstable_steps import explain_growth, near_stability, suits
 from pdefit.inverse.objective.abstract import Objective
@@ -83,10 +83,7 @@ class FitRun(Generic[Objective]):
         elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
             self._use(-1, sigma)
         elif 0 <= self.place.windows < self.place.stage:
-            self._note(
-                f"stage {self.place.stage + 1} goes on with the windows of stage {self.place.windows + 1}; give it until, "
-                "the last time of the record, to fit that in one piece"
-            )
+            self._note(kept(self.place.stage, self.place.windows))
         self._carry_over()
         self._weigh(None)
 
@@ -216,8 +213,8 @@ class FitRun(Generic[Objective]):
     def state(self) -> RunState:
         """The state of the fit, from which it can be resumed."""
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
-        now = {"sigma": self.functional.observations.sigma, "roughness": self.roughness}
-        now |= {"theta": self.theta, "carry": self.carry}
+        sigma = self.functional.observations.sigma
+        now = {"sigma": sigma, "roughness": self.roughness, "theta": self.theta, "carry": self.carry}
         packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
         numbers = self.place.as_numbers() | {"steps": self.steps.numbers()}
         arrays = {k: v for part in packed for k, v in part.items()}
@@ -233,8 +230,7 @@ class FitRun(Generic[Objective]):
 
     def _restore(self, saved: RunState) -> None:
         numbers = dict(saved.numbers)
-        steps = numbers.pop("steps")
-        place = Place.from_numbers(numbers)
+        steps, place = numbers.pop("steps"), Place.from_numbers(numbers)
         if not isinstance(steps, dict) or not 0 <= place.stage <= len(self.stages):
             raise ValueError("no stage of this fit")
         self.place = place
@@ -285,8 +281,7 @@ class FitRun(Generic[Objective]):
             self.converged = False
         # losses are those of the last functional, and a stage that prepares free states has only the first controls
         guess = self.own.theta0[: self.theta.size]
-        at_guess = self.steps.suited(self.functional, guess)
-        first = float(self.driver.value(at_guess, jnp.asarray(guess)))
+        first = float(self.driver.value(self.steps.suited(self.functional, guess), jnp.asarray(guess)))
         last = float(self.driver.value(self.functional, jnp.asarray(self.theta)))
         for event in near_stability(self.functional, jnp.asarray(self.theta)):
             self._note(event)

@@ -95,6 +95,12 @@ def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
     return not own.controls.states.items and not (before is not None and before.partial)
 
 
+def kept(stage: int, windows: int) -> str:
+    """Sentence about a stage that keeps the windows of another, both counted from 0."""
+    whole = "give it until, the last time of the record, to fit that in one piece"
+    return f"stage {stage + 1} goes on with the windows of stage {windows + 1}; {whole}"
+
+
 def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Objective:
     """The fit's functional with other windows, or itself."""
     if formulation is None or not prepares(own, formulation):

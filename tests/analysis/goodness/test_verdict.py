@@ -49,6 +49,9 @@ REFINED = Quality(chi2=100.0, values=10_000, whiteness=None, controls=2, converg
         ({"converged": False, "remaining": 0.2, "falling": 0.3}, STOPPED, "30.0%"),
         ({"converged": False, "falling": 0.01, "chi2": 1.2} | _white(0.2, 0.01), STOPPED_AND_MISSES, "along x (0.20"),
         ({"converged": False, "falling": 0.2, "chi2": 1.2} | _white(0.2, 0.01), STOPPED, "iterations"),
+        # 25 of chi2, beside 10 and 100 that the last evaluations took away
+        ({"converged": False, "falling": 0.001, "structures": (_patch(5.0, "x"),)}, STOPPED_AND_MISSES, "5.0 standard"),
+        ({"converged": False, "falling": 0.01, "structures": (_patch(5.0, "x"),)}, STOPPED, "it may vanish, too"),
         # what finer steps take away
         ({"chi2": 9.0, "refined": REFINED} | _white(0.9, 0.01), LIMITED, "take away 100%"),
         ({"structures": (FOOTPRINT,), "refined": REFINED}, LIMITED, "finer steps"),
@@ -105,6 +108,11 @@ def test_each_threshold(change, word, reason):
     verdict = _decided(change)
     assert verdict.word == word and reason in verdict.reason
     assert str(verdict) == f"{verdict.word}: {verdict.reason}"
+
+
+def test_of_an_unknown_field_data_determine_a_part():
+    # all of it would take up 0.09
+    assert _decided({"chi2": 0.98, "controls": 900}).reasons == ("chi2 per value 0.98, residuals show no structure",)
 
 
 @pytest.mark.parametrize("chi2", [np.nan, np.inf])
