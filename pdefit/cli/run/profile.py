@@ -1,6 +1,5 @@
 """Profiles of the numbers of a run, as `pdefit profile`."""
 
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ from pdefit._util.atomic import write_json
 from pdefit._util.cache import contents, digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval
+from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.minimise import saved_state, saving
 from pdefit.cli.run.recorded import at_best, open_run, origin
@@ -61,9 +61,7 @@ def run_profile(arguments: list[str], console: Console) -> None:
         )
     belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}}
     if pairs:
-        _joint(
-            job.directory, objective, theta, pairs, matrix, exp.sigma_stated, job.settings.shared_by, belongs, console
-        )
+        _joint(job, objective, theta, pairs, matrix, exp.sigma_stated, belongs)
         if not names:
             return
     # a fit that went on since has another estimate
@@ -101,17 +99,16 @@ def run_profile(arguments: list[str], console: Console) -> None:
 
 
 def _joint(
-    directory: Path,
+    job: Job,
     objective: AbstractObjective,
     theta: jax.Array,
     pairs: list[list[str]],
     matrix: Intervals,
     sigma_stated: bool,
-    devices: list[Any],
     belongs: dict[str, Any],
-    console: Console,
 ) -> None:
     """Follow joint profiles of pairs of numbers, and write joint_profiles.csv, json and a figure."""
+    directory, console = job.directory, job.console
     found, folder = [], directory / _FOLDER
     for pair in pairs:
         belongs = belongs | {"of": {"pair": pair, "estimate": digest(contents([theta]))}}
@@ -121,7 +118,7 @@ def _joint(
                 theta,
                 pair,
                 sigma_stated=sigma_stated,
-                devices=devices,
+                devices=job.settings.shared_by,
                 callback=saving(bar, "profiles", folder, belongs),
                 resume=saved_state(folder, belongs),
             )

@@ -14,8 +14,9 @@ from pdefit.inverse.fit.compiled_loop import MOST, Carry, EvaluationLog, first_c
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
+from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
-from pdefit.inverse.fit.stages import AbstractReweight, Stage, keeps, kept, new_weights, prepares, resized, with_windows
+from pdefit.inverse.fit.stages import Stage, keeps, new_weights, prepares, resized, same_windows, with_windows
 from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.fit.unstable_steps import explain_growth, near_stability, suits
 from pdefit.inverse.objective.abstract import Objective
@@ -82,8 +83,8 @@ class FitRun(Generic[Objective]):
             self._use(self.place.stage, sigma)
         elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
             self._use(-1, sigma)
-        elif 0 <= self.place.windows < self.place.stage:
-            self._note(kept(self.place.stage, self.place.windows))
+        else:
+            self._move(events=(*self.place.events, *same_windows(self.stages, self.place.stage, self.place.windows)))
         self._carry_over()
         self._weigh(None)
 
@@ -180,9 +181,7 @@ class FitRun(Generic[Objective]):
 
     def _renew(self, optimizer: AbstractOptimizer, carry: Carry) -> Carry:
         """Begin anew from the best point with steps that suit it, where those in force do not."""
-        if not self.steps.due:
-            return carry
-        if not self._with_steps(*self.steps.renew(self.functional, jnp.asarray(self.theta))):
+        if not self.steps.due or not self._with_steps(*self.steps.renew(self.functional, jnp.asarray(self.theta))):
             return carry
         carry = first_carry(self.functional, optimizer, self.theta)
         self._compile(optimizer, carry)

@@ -1,7 +1,7 @@
 """Stages of a fit: an optimizer, its windows, and its weights."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -12,7 +12,7 @@ from pdefit.inverse.fit.smoothness import choose_smoothness
 from pdefit.inverse.fit.stop import AbstractStop, Stopping
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
-from pdefit.inverse.shooting.formulation import AbstractFormulation
+from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,10 +95,12 @@ def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
     return not own.controls.states.items and not (before is not None and before.partial)
 
 
-def kept(stage: int, windows: int) -> str:
-    """Sentence about a stage that keeps the windows of another, both counted from 0."""
+def same_windows(stages: Sequence[Stage], stage: int, before: int) -> tuple[str, ...]:
+    """Sentence about a stage that goes on with the windows of stage `before`; none where that has one trajectory."""
+    if before < 0 or not isinstance(stages[before].formulation, Segments):
+        return ()
     whole = "give it until, the last time of the record, to fit that in one piece"
-    return f"stage {stage + 1} goes on with the windows of stage {windows + 1}; {whole}"
+    return (f"stage {stage + 1} goes on with the windows of stage {before + 1}; {whole}",)
 
 
 def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Objective:
