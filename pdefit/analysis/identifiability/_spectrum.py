@@ -9,10 +9,11 @@ from scipy import linalg
 
 from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
 
-# a quadratic form is known when this many products together changed it by no more than a fraction of itself
-_PRODUCTS, _FRACTION = 5, 5e-3
-# a Krylov space is invariant where the next vector is below this part of the matrix
-_INVARIANT = 1e-12
+# a quadratic form is known when its bounds differ by no more than a fraction of it; after some products it is enough that
+# both are on one side of the limit, and no further apart than a factor
+_FRACTION, _ENOUGH, _FACTOR = 0.02, 60, 9
+# a Krylov space is invariant where the next vector is below this part of the matrix, and a pivot below the other is round-off
+_INVARIANT, _ROUND_OFF = 1e-12, 1e-15
 
 
 class Unseen(NamedTuple):
@@ -22,10 +23,15 @@ class Unseen(NamedTuple):
 
     - `curve`: its squared length for each of some thresholds, (e,).
     - `part`: the part itself at the threshold that decides, (p,).
+    - `least`, `most`: the bounds of its squared length there.
+    - `alone`: the squared length if all others were held.
     """
 
     curve: Float[np.ndarray, " e"]
     part: Float[np.ndarray, " p"]
+    least: float
+    most: float
+    alone: float
 
 
 class Spectrum(NamedTuple):
@@ -75,43 +81,54 @@ def unseen_by_products(
     start: Float[np.ndarray, " p"],
     eps: float,
     thresholds: Float[np.ndarray, " e"],
-    most: int,
+    limit: float,
+    products: int,
 ) -> Unseen:
     """The unseen part of a unit vector u, from products with the matrix A alone.
 
     The part is eps (A + eps)^-1 u, and its "squared length" eps u^T (A + eps)^-1 u. An eigenvector of eigenvalue l counts
     by eps / (l + eps) in place of 1 or 0, so the length is smooth and grows with eps. It is never less than half of the
-    projection on eigenvalues up to eps. Lanczos' tridiagonal matrix gives it for all thresholds at once, from below.
+    projection on eigenvalues up to eps. Lanczos' tridiagonal matrix gives it for all thresholds at once, from below
+    (Gauss' rule). With one more node at the least possible eigenvalue, 0, it gives it from above (Gauss and Radau's).
 
     **Arguments:**
 
     - `product`: A v, (p,) to (p,), of a positive semidefinite matrix.
     - `start`: u, (p,).
-    - `eps`: the threshold that decides, and until whose length stands still.
+    - `eps`: the threshold that decides.
     - `thresholds`: others, (e,).
-    - `most`: the most products.
+    - `limit`: the squared length whose side has to be known.
+    - `products`: the most products.
 
     Source: G. H. Golub, G. Meurant, Matrices, Moments and Quadrature (Princeton, 2010), chapter 6.
     """
-    basis, diagonal, beside, found = [start], list[float](), list[float](), list[float]()
+
+    def length(diagonal: list[float], beside: list[float]) -> tuple[float, np.ndarray, np.ndarray]:
+        values, vectors = linalg.eigh_tridiagonal(diagonal, beside)
+        values = np.maximum(values, 0.0)
+        return float(vectors[0] ** 2 @ (eps / (values + eps))), values, vectors
+
+    basis, diagonal, beside, pivot = [start], list[float](), list[float](), np.inf
     while True:
         image = product(basis[-1])
         diagonal.append(float(basis[-1] @ image))
-        values, vectors = linalg.eigh_tridiagonal(diagonal, beside)
-        values = np.maximum(values, 0.0)
-        found.append(float(vectors[0] ** 2 @ (eps / (values + eps))))
-        settled = len(found) > _PRODUCTS and found[-1] - found[-1 - _PRODUCTS] <= _FRACTION * found[-1]
-        if settled or len(basis) >= min(most, start.size):
-            break
+        least, values, vectors = length(diagonal, beside)
         space = np.stack(basis)
-        # once more, against round-off
+        # twice, against round-off
         for _ in range(2):
             image = image - space.T @ (space @ image)
         size = float(np.linalg.norm(image))
-        if not size > _INVARIANT * values[-1]:
+        if len(basis) == start.size or not size > _INVARIANT * values[-1]:
+            most = least
+            break
+        pivot = diagonal[-1] - (beside[-1] ** 2 / pivot if beside else 0.0)
+        # where round-off leaves no pivot, an eigenvalue is 0 already
+        most = least if pivot <= _ROUND_OFF * values[-1] else length([*diagonal, size**2 / pivot], [*beside, size])[0]
+        sided = len(basis) >= _ENOUGH and (most <= limit or least > limit) and most <= _FACTOR * least
+        if sided or most - least <= _FRACTION * least or len(basis) >= products:
             break
         beside.append(size)
         basis.append(image / size)
     curve = vectors[0] ** 2 @ (thresholds / (values[:, None] + thresholds))
-    part = np.stack(basis).T @ (vectors @ (eps / (values + eps) * vectors[0]))
-    return Unseen(curve, part)
+    part = space.T @ (vectors @ (eps / (values + eps) * vectors[0]))
+    return Unseen(curve, part, least, max(most, least), eps / (diagonal[0] + eps))

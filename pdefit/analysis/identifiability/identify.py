@@ -60,11 +60,8 @@ class Identifiability:
     def __str__(self) -> str:
         """One line for each control: the squared projection, half the interval as a part of its size, and the verdict."""
         across = max((len(c.control) for c in self.controls), default=0)
-        halves = ("" if c.known_to is None else f"±{100 * c.known_to:.2g} %" for c in self.controls)
-        known = [half.replace("±inf %", "nothing") for half in halves]
         return "\n".join(
-            f"{c.control:<{across}}  {c.projection:.3f}  {half:<10}  {c.verdict}"
-            for c, half in zip(self.controls, known, strict=True)
+            f"{c.control:<{across}}  {c.projection:.3f}  {c.known:<10}  {c.verdict}" for c in self.controls
         )
 
 
@@ -75,7 +72,7 @@ def identify(
     noise: float = 1.0,
     eps: float = EPS,
     delta: float = DELTA,
-    products: int = 60,
+    products: int = 240,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> Identifiability:
     """The identifiability of every unknown at a point, by the data without any prior.
@@ -83,13 +80,14 @@ def identify(
         H_kl = 2 / N sum_i gamma_i^-2 (dy_i/dp_k p_k) (dy_i/dp_l p_l)
 
     The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k that of the
-    unknown. Relative changes are so compared with relative changes. The published verdict is the squared projection of a
+    unknown. The published verdict is the squared projection of a
     control's unit vector on the eigenvectors of H with eigenvalues up to `eps`: above `delta` it is not identifiable. It
     knows neither the noise nor the number of data. So for numbers their interval at the noise decides (`word`).
 
     Up to 200 tangents H is a matrix. Beyond, as where fields are unknown, only products with it are formed, some tens of
     them for each number and field. The projection is then a smooth one (`unseen_by_products`), that of a field is
     measured along one random direction, and the interval supposes all unknowns to be known beforehand to their own size.
+    Both have bounds on either side, and a verdict that these leave open is `undecided`.
     Free node states are adjusted to the others, and have no row.
 
     It holds near the point only: use it at an estimate, or at a guess for the plan of a measurement. A profile, or starts
@@ -101,7 +99,8 @@ def identify(
     - `theta`: the point, (p,).
     - `noise`: the size of the noise in units of the stated sigma; default 1.
     - `eps`, `delta`: the thresholds; default 1e-5 and 0.05.
-    - `products`: the most products for each number and field; default 60.
+    - `products`: the most products for each number and field. With 60 a verdict is enough, without 2 % of the value;
+      default 240.
     - `said`: called with the number of finished rows, the number of all, and the name of the next, where there are
       products.
 
@@ -151,22 +150,26 @@ class _Question:
         spectrum = Spectrum(*np.linalg.eigh(without(matrix, nodes)))
         squares, curve = spectrum.projections(self.eps) ** 2, spectrum.curve(THRESHOLDS)
         directions, known = spectrum.unseen(self.eps), self.noise * HALF * standard_errors(stated)
+        alone = self.noise * HALF / np.sqrt(np.maximum(np.diag(stated), np.finfo(float).tiny))
+        joint = determined_inverse(stated, column_norms(stated))[0]
         found = []
         for name, i in self.rows.items():
             components = {other: float(np.sum(squares[np.ix_(i, j)])) / i.size for other, j in self.rows.items()}
             direction = np.zeros(self.scale.size)
             direction[~nodes] = np.mean(directions[i], axis=0)
-            half = float(known[i[0]]) if i.size == 1 else None
+            one = i[0] if i.size == 1 else None
             row = ControlIdentifiability(
-                name,
-                i,
-                sum(components.values()),
-                np.mean(curve[i], axis=0),
-                components,
-                direction,
-                half,
-                1.0,
-                self.delta,
+                control=name,
+                elements=i,
+                projection=sum(components.values()),
+                curve=np.mean(curve[i], axis=0),
+                components=components,
+                direction=direction,
+                known_to=None if one is None else float(known[one]),
+                limit=1.0,
+                delta=self.delta,
+                lengthened=None if one is None else float(known[one] / alone[one]),
+                shared={} if one is None else self._shared(name, joint[one]),
             )
             found.append(row)
         return spectrum.values, found
@@ -179,21 +182,39 @@ class _Question:
             said(done, len(self.rows), name)
             start = np.zeros(self.scale.size)
             start[i] = np.random.default_rng(0).choice([-1.0, 1.0], i.size) / np.sqrt(i.size)
-            unseen = unseen_by_products(self._product(self.relative), start, self.eps, THRESHOLDS, most)
-            projection, parts = float(start @ unseen.part), unseen.part**2 / np.sum(unseen.part**2)
-            half = None
+            unseen = unseen_by_products(self._product(self.relative), start, self.eps, THRESHOLDS, self.delta, most)
+            parts, half, lengthened, shared = unseen.part**2 / np.sum(unseen.part**2), (None, None), None, {}
             if i.size == 1:
                 # with a prior of size 1 of all unknowns
-                prior = self.noise**2
-                left = unseen_by_products(self._product(self.data), start, prior, np.ones(1), most).part @ start
-                half = HALF * float(np.sqrt(left))
-            components = {other: projection * float(np.sum(parts[j])) for other, j in self.rows.items()}
+                left = unseen_by_products(self._product(self.data), start, self.noise**2, np.ones(1), self.delta, most)
+                half, lengthened = (
+                    (HALF * np.sqrt(left.least), HALF * np.sqrt(left.most)),
+                    np.sqrt(left.least / left.alone),
+                )
+                shared = self._shared(name, left.part)
             row = ControlIdentifiability(
-                name, i, projection, unseen.curve, components, unseen.part, half, limit, self.delta
+                control=name,
+                elements=i,
+                projection=unseen.least,
+                curve=unseen.curve,
+                components={other: unseen.least * float(np.sum(parts[j])) for other, j in self.rows.items()},
+                direction=unseen.part,
+                known_to=half[0],
+                limit=limit,
+                delta=self.delta,
+                projection_at_most=unseen.most,
+                known_to_at_most=half[1],
+                lengthened=lengthened,
+                shared=shared,
             )
             found.append(row)
         said(len(self.rows), len(self.rows), "")
         return found
+
+    def _shared(self, name: str, direction: Float[np.ndarray, " p"]) -> dict[str, float]:
+        """The parts of the other rows in a joint change with one."""
+        squares = {other: float(np.sum(direction[j] ** 2)) for other, j in self.rows.items() if other != name}
+        return {other: x / (sum(squares.values()) or 1.0) for other, x in squares.items()}
 
     def _product(self, objective: AbstractObjective) -> Callable[[np.ndarray], np.ndarray]:
         return lambda v: self.scale * np.asarray(PRODUCT(objective, self.theta, jnp.asarray(self.scale * v)))

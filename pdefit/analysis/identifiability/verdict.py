@@ -4,6 +4,9 @@ import dataclasses
 
 import numpy as np
 
+# others are told that make an interval this many times as long
+_LONG = 10
+
 
 @dataclasses.dataclass(frozen=True)
 class ControlIdentifiability:
@@ -24,6 +27,10 @@ class ControlIdentifiability:
       where nothing is known, None of a group.
     - `limit`: the `known_to` from which on a control is not identifiable: 1, and less where a prior is in it.
     - `delta`: the projection above which a control is not identifiable.
+    - `projection_at_most`, `known_to_at_most`: their upper bounds where products with the matrix gave bounds, of which
+      the others are the lower ones; None where the matrix was known.
+    - `lengthened`: how many times as long the interval is as with all others held; None of a group.
+    - `shared`: by name the parts of the others in their joint change with the number at the noise.
     """
 
     control: str
@@ -35,16 +42,32 @@ class ControlIdentifiability:
     known_to: float | None
     limit: float
     delta: float
+    projection_at_most: float | None = None
+    known_to_at_most: float | None = None
+    lengthened: float | None = None
+    shared: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def word(self) -> str:
-        """The verdict in a word, `identifiable` or `not identifiable`.
+        """The verdict in a word: `identifiable`, `not identifiable`, or `undecided` where more products have to tell.
 
         The noise decides for a number: it is identifiable where its interval is shorter than itself. Of a group the
         published threshold decides.
         """
-        is_known = self.projection <= self.delta if self.known_to is None else self.known_to < self.limit
-        return "identifiable" if is_known else "not identifiable"
+        if self.known_to is None:
+            known = [x <= self.delta for x in (self.projection, self.projection_at_most or 0.0)]
+        else:
+            known = [x < self.limit for x in (self.known_to, self.known_to_at_most or 0.0)]
+        return "identifiable" if all(known) else "undecided" if known[0] else "not identifiable"
+
+    @property
+    def known(self) -> str:
+        """`known_to` in words, with both bounds where they differ by a tenth; empty for a group."""
+        if self.known_to is None or not np.isfinite(self.known_to):
+            return "" if self.known_to is None else "nothing"
+        most = self.known_to_at_most or 0.0
+        further = f" to {100 * most:.2g}" if most > 1.1 * self.known_to else ""
+        return f"±{100 * self.known_to:.2g}{further} %"
 
     @property
     def partners(self) -> dict[str, float]:
@@ -52,19 +75,28 @@ class ControlIdentifiability:
 
         They are empty where the control is outside the null space. Parts below a twentieth are left out.
         """
-        if self.projection <= self.delta:
+        if max(self.projection, self.projection_at_most or 0.0) <= self.delta:
             return {}
-        parts = {name: x / self.projection for name, x in self.components.items() if name != self.control}
-        return {name: x for name, x in sorted(parts.items(), key=lambda p: -p[1]) if x > 0.05}
+        return _parts({name: x / self.projection for name, x in self.components.items() if name != self.control})
 
     @property
     def verdict(self) -> str:
         """The verdict in words, with the reason."""
         count, partners = self.elements.size, ", ".join(self.partners)
-        if self.projection <= self.delta:
-            return self.word if self.word == "identifiable" else f"{self.word} at this noise"
+        if self.word == "undecided":
+            return f"undecided: more products with the matrix have to tell{f'; {partners} may compensate it' * bool(partners)}"
+        if not partners and self.projection <= self.delta:
+            if self.word != "identifiable":
+                return f"{self.word} at this noise"
+            by = ", ".join(_parts(self.shared)) if (self.lengthened or 0.0) > _LONG else ""
+            return f"{self.word}; its interval is {self.lengthened:.2g} times as long for {by}" if by else self.word
         if self.word == "identifiable":
             return f"identifiable, by the precision of the data{f' alone: {partners} nearly compensates it' * bool(partners)}"
         reasons = [f"{self.projection * count:.0f} of {count} directions unseen"] * (count > 1)
         reasons += [f"compensated by {partners}"] * bool(partners)
         return f"{self.word}: {', '.join(reasons) or 'without influence'}"
+
+
+def _parts(parts: dict[str, float]) -> dict[str, float]:
+    """The parts above a twentieth, the largest first."""
+    return {name: x for name, x in sorted(parts.items(), key=lambda p: -p[1]) if x > 0.05}

@@ -175,7 +175,10 @@ def _row(one: ControlIdentifiability, moved: Compensation | None, spread: float 
         "word": one.word,
         "verdict": one.verdict,
         "projection": one.projection,
+        "projection_at_most": one.projection_at_most,
         "known_to": number(one.known_to),
+        "known_to_at_most": number(one.known_to_at_most),
+        "lengthened": number(one.lengthened),
         "partners_share": "; ".join(f"{name} {part:.2f}" for name, part in one.partners.items()),
         "moved_alone": None if moved is None else number(moved.alone),
         "moved_compensated": None if moved is None else number(moved.together),
@@ -190,17 +193,16 @@ def _print(rows: list[dict[str, Any]], found: Identifiability, at: str, noise: f
     for name in columns:
         table.add_column(name, justify="left" if name == "control" else "right", no_wrap=True)
     table.add_column("verdict")
+    both = list(zip(rows, found.controls, strict=True))
     # what is not determined is told first, where there are many
-    for row in sorted(rows, key=lambda r: r["word"] == "identifiable")[:_SHOWN] if len(rows) > _SHOWN else rows:
+    both = both if len(both) <= _SHOWN else sorted(both, key=lambda r: r[1].word == "identifiable")[:_SHOWN]
+    for row, one in both:
         many = f" ({row['unknowns']})" if row["unknowns"] > 1 else ""
-        known = (
-            "" if row["unknowns"] > 1 else "nothing" if row["known_to"] is None else f"±{100 * row['known_to']:.2g} %"
-        )
         cells = [_shown(row[key]) for key in ("moved_alone", "moved_compensated")]
         cells += ["" if row["spread_over_starts"] is None else f"{100 * row['spread_over_starts']:.2g} %"] * spread
         color = "green" if row["word"] == "identifiable" else "yellow"
         verdict = f"[{color}]{escape(row['verdict'])}[/]"
-        table.add_row(escape(row["control"]) + many, f"{row['projection']:.3f}", known, *cells, verdict)
+        table.add_row(escape(row["control"]) + many, f"{row['projection']:.3f}", one.known, *cells, verdict)
     console.print(table)
     few = f"; {len(rows) - _SHOWN} more in identifiability.csv" if len(rows) > _SHOWN else ""
     console.print(

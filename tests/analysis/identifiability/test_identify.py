@@ -1,5 +1,6 @@
 """Planted unknowns that data cannot determine, named with their partners."""
 
+import dataclasses
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from problems import positions_functional
 
 import pdefit
 from pdefit.analysis.identifiability import identify as module
+from pdefit.analysis.identifiability._spectrum import unseen_by_products
 from pdefit.analysis.identifiability.compensation import compensation
 from pdefit.analysis.identifiability.identify import THRESHOLDS, identify, relative_sizes
 
@@ -127,9 +129,39 @@ def test_products_tell_the_same(planted, monkeypatch):
         assert one.word == known[name].word and one.partners.keys() == known[name].partners.keys()
         assert one.projection == pytest.approx(known[name].projection, abs=0.01)
         assert np.all(np.diff(one.curve) >= 0) and one.known_to <= 1.96
+    assert by_name(answer)["a"].shared["b"] > 0.99 and by_name(answer)["a"].lengthened > 100
     assert by_name(answer)["a"].known_to == pytest.approx(1.96 / np.sqrt(2), rel=0.01)
     straight = compensation(planted, planted.theta0, answer, by_name(answer)["a"])
     assert straight.together < 1e-3 * straight.alone
+
+
+def test_products_bound_what_is_unseen():
+    """On either side of the exact length after every product, with a spectrum as wide as that of film and hidden gates."""
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.normal(size=(200, 200)))[0]
+    values, start = 10.0 ** rng.uniform(-8, 11, 200), np.eye(200)[0]
+    exact = start @ (vectors / (values + 1)) @ vectors.T @ start
+    widths = []
+    for products in (3, 10, 30, 60, 200):
+        found = unseen_by_products(
+            lambda v: vectors @ (values * (v @ vectors)), start, 1.0, np.ones(1), exact, products
+        )
+        assert found.least <= exact * (1 + 1e-6) and found.most >= exact * (1 - 1e-6)
+        assert found.curve[0] == pytest.approx(found.least) and start @ found.part == pytest.approx(found.least)
+        widths.append(found.most - found.least)
+    assert widths[0] > 0.1 and widths[-1] < 0.03 * exact and np.all(np.diff(widths) <= 0)
+
+
+def test_a_verdict_that_the_bounds_leave_open(planted, monkeypatch):
+    """With too few products nobody is told that a number is known."""
+    monkeypatch.setattr(module, "FEW", 0)
+    found = by_name(identify(planted, planted.theta0, products=2))
+    assert found["a"].word == "undecided" and found["a"].known_to < 0.05 < 1 < found["a"].known_to_at_most
+    assert found["a"].verdict.startswith("undecided: more products") and " to " in found["a"].known
+    one = dataclasses.replace(
+        found["a"], projection=0.0, projection_at_most=0.0, known_to_at_most=0.1, lengthened=30.0, shared={"b": 1.0}
+    )
+    assert one.verdict == "identifiable; its interval is 30 times as long for b"
 
 
 def test_a_network_takes_over_a_term():
