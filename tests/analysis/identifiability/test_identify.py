@@ -161,7 +161,7 @@ def test_a_verdict_that_the_bounds_leave_open(planted, monkeypatch):
     one = dataclasses.replace(
         found["a"], projection=0.0, projection_at_most=0.0, known_to_at_most=0.1, lengthened=30.0, shared={"b": 1.0}
     )
-    assert one.verdict == "identifiable; its interval is 30 times as long for b"
+    assert one.verdict == "identifiable; with b free its interval is 30 times as long"
 
 
 def test_a_network_takes_over_a_term():
