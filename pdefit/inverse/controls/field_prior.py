@@ -17,7 +17,6 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls._axes_and_modes import FieldAxes
 from pdefit.systems.linear_operators import Smoother
 
-
 # a guess is uniform where its standard deviation is below this part of its largest value
 _UNIFORM = 1e-5
 

@@ -114,7 +114,7 @@ def _determined(
             signs = jnp.asarray(np.where(rest, rng.choice([-1.0, 1.0], rest.size), 0.0))
             mean = float(jnp.vdot(signs, matrix(signs))) / np.sum(rest)
             scale[rest] = mean if mean > 0 else 1.0
-    first, second = list[list[float]](), list[list[float]]()
+    first, second, trace, squares = list[list[float]](), list[list[float]](), np.zeros(0), np.zeros(0)
     for _ in range(_VECTORS):
         signs = np.where(given, rng.choice([-1.0, 1.0], given.size), 0.0)
         solution, _ = solved(matrix, lambda r: r / scale, jnp.asarray(weights * signs), float(np.sum(given)))
