@@ -76,7 +76,8 @@ def coverage(name, overrides, seed):
     print(*found.events, sep="\n")
     for rank in map(int, os.environ.get("RANKS", "240").split(",")):
         known = pdefit.field_posterior(found.functional, found.theta, rank=rank, sigma_stated=True)
-        print(f"seed {seed} {known}, the smallest {known.eigenvalues[-1]:.2g}, amplitudes {known.amplitudes}")
+        sizes = ", ".join(f"{path} {x:.3g}" for path, x in known.amplitudes.items())
+        print(f"seed {seed} {known}, the smallest {known.eigenvalues[-1]:.2g}, amplitudes {sizes}")
         drawn = known.samples(200, jax.random.key(seed))
         for control in found.functional.controls.items:
             wrong = np.asarray(control.where(found.problem)) - np.asarray(exp.true_value(control))
