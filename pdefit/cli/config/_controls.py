@@ -90,7 +90,8 @@ class ControlSettings:
     - `unit`: compared with the unit that the system declares.
     - `scale`: size of a typical change, in the space of the search.
     - `smoothing`: how smooth the unknown field is. A number counts grid cells. `length` is in the unit of the grid,
-      `amplitude` the standard deviation of a prior around the guess, and `order` that of the fall-off of fine modes.
+      `amplitude` the standard deviation of a prior around the guess (auto: chosen by the data), and `order` that of the
+      fall-off of fine modes.
       `mean` has by axis a factor of the mean along it, and over `time` a field that depends on time is smoothed, too.
     - `modes`: makes the unknown field of this many smooth modes; the data choose how smooth it is.
     - `scope`: shared by all recordings, or experiment: each recording has its own.

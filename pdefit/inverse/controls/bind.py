@@ -94,7 +94,10 @@ def _smooth(
 ) -> _Search:
     """A field that moves around its guess in smooth ways. A measured one begins without what its prior takes for noise."""
     guess = _plain(problem, path, control).guess
-    smoothing, base = _smoother(problem, path, given, guess.shape), control.transform.to_search(guess)
+    base = control.transform.to_search(guess)
+    if isinstance(given, Smoothing):
+        given = given.from_guess(base, control.scale)
+    smoothing = _smoother(problem, path, given, guess.shape)
     measured = is_measured(control.guess, path, observations)
     if measured and isinstance(smoothing, Sobolev) and smoothing.amplitude is not None:
         base, search = _smoothed(base, smoothing, path, observations)
@@ -126,7 +129,7 @@ def _item(problem: Problem, path: str, control: Control, search: _Search) -> Bou
         base=search.base,
         modes=modes,
         roughness=_roughness(control, guess.size),
-        open=modes is not None,
+        open=modes is not None or (isinstance(control.smoothing, Smoothing) and control.smoothing.amplitude == "auto"),
         own=control.scope == "experiment" or kind == "node",
     )
 
@@ -173,6 +176,7 @@ def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tupl
     """The operator of a field's smoothing, that of the part which holds the field or that of its axes."""
     part = holder(problem, path)
     if isinstance(part, AbstractSmoothed) and isinstance(given, Smoothing):
+        assert given.amplitude != "auto", "`from_guess` knows its number"
         return part.smoother(path.rpartition(".")[2], given.length, given.time, given.order, given.amplitude)
     return Sobolev.of(path, given, field_axes(problem.system, path, shape))
 
@@ -189,12 +193,12 @@ def _smoothed(search: Array, smoothing: Sobolev, path: str, observations: Observ
 
 
 def _roughness(control: Control, size: int) -> Array | None:
-    """The weights of the smoothness prior: zero where a fit chooses them, and one over a stated amplitude."""
+    """The weights of the smoothness prior: zero for modes, and one over the amplitude, with which a fit may only begin."""
     if control.modes is not None:
         return jnp.zeros(control.modes)
     if not isinstance(control.smoothing, Smoothing) or control.smoothing.amplitude is None:
         return None
-    # with a stated amplitude a search variable of scale 1 has standard deviation 1
+    # with its amplitude a search variable of scale 1 has standard deviation 1
     return jnp.full(size, control.scale)
 
 

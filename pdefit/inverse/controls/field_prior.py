@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from functools import partial
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,9 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls._axes_and_modes import FieldAxes
 from pdefit.systems.linear_operators import Smoother
+
+# a guess is uniform where its standard deviation is below this part of its largest value
+_UNIFORM = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +38,9 @@ class Smoothing:
     - `length`: the length over which the field is smoothed, in the unit of lengths of the grid. Without a grid it is in
       cells.
     - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space. By default there is
-      no prior, and z is a way of searching only. The factors by which the evidence of the data would change it are
-      `amplitude_factors` of `pdefit.field_posterior`.
+      no prior, and z is a way of searching only. `auto` is the amplitude that makes the data most probable, which a fit
+      finds between its rounds, from the standard deviation of the guess or, where that is uniform, from the control's
+      `scale`. It supposes that sigma is right. Not for many recordings in one fit.
     - `order`: how fast the modes of large wave numbers k fall off; default 1. Flows and fields that diffuse are smoother
       than that, which an order of 2 says.
     - `time`: the time over which a field that depends on time is smoothed, too; default 0, for no smoothing in time.
@@ -44,20 +49,34 @@ class Smoothing:
     """
 
     length: float
-    amplitude: float | None = None
+    amplitude: float | Literal["auto"] | None = None
     order: float = 1.0
     mean: Mapping[str, float] = dataclasses.field(default_factory=dict)
     time: float = 0.0
 
     def __post_init__(self):
         numbers = {"length": self.length, "order": self.order, **{f"mean.{axis}": x for axis, x in self.mean.items()}}
-        if self.amplitude is not None:
+        if self.amplitude is not None and self.amplitude != "auto":
             numbers["amplitude"] = self.amplitude
         for name, number in numbers.items():
             if not (isinstance(number, int | float) and 0 < number < math.inf):
-                raise ValueError(f"smoothing expects a positive {name}, but got {number}")
+                other = " or `auto`" if name == "amplitude" else ""
+                raise ValueError(f"smoothing expects a positive {name}{other}, but got {number}")
         if not 0 <= self.time < math.inf:
             raise ValueError(f"smoothing expects a time of 0 or more, but got {self.time}")
+
+    def from_guess(self, guess: Array, scale: float) -> "Smoothing":
+        """The same with a number for the amplitude `auto`, with which a fit begins.
+
+        **Arguments:**
+
+        - `guess`: the guess in search space.
+        - `scale`: the size of a typical change there, for a guess that is uniform.
+        """
+        if self.amplitude != "auto":
+            return self
+        spread, most = float(jnp.std(guess)), float(jnp.max(jnp.abs(guess)))
+        return dataclasses.replace(self, amplitude=spread if spread > _UNIFORM * most else scale)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +122,7 @@ class Sobolev(Smoother):
         for name in given.mean:
             if name not in axes.names:
                 raise unknown(f"axis of '{path}' (smoothing.mean)", name, [n for n in axes.names if n])
+        assert given.amplitude != "auto", "`from_guess` knows its number"
         factors = tuple(float(given.mean.get(name, 1.0)) for name in axes.names)
         return cls(axes.shape, axes.spacing, axes.periodic, given.length, given.order, factors, given.amplitude)
 

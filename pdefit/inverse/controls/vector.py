@@ -277,7 +277,7 @@ class Controls(eqx.Module):
 
     @property
     def roughness(self) -> dict[str, Array]:
-        """The weights of the smoothness priors that a fit chooses, by the path of their control."""
+        """The weights of the smoothness priors that a fit chooses, by the path of their control: modes and amplitudes."""
         return {c.path: c.roughness for c in self.items if c.roughness is not None and c.open}
 
     def roughness_of_theta(self) -> np.ndarray:

@@ -86,7 +86,7 @@ class FitRun(Generic[Objective]):
         else:
             self._move(events=(*self.place.events, *same_windows(self.stages, self.place.stage, self.place.windows)))
         self._carry_over()
-        self._weigh(None)
+        self._weigh(None, None)
 
     def _carry_over(self) -> None:
         """Take the point reached to the windows in force, with steps that suit it."""
@@ -121,20 +121,21 @@ class FitRun(Generic[Objective]):
             self._round()
             if self.place.settled or self._left() == 0 or self.carry is None or reached(self.carry):
                 return
-            settled = self._weigh(reweight)
+            settled = self._weigh(reweight, self.driver.product)
             if reweight is None and settled:
                 return
             # settled rounds keep the weights, because the loss reported last belongs to them
             self._move(settled=settled or self.place.round + 1 == rounds, round=self.place.round + 1)
             self.carry = None
 
-    def _weigh(self, reweight: AbstractReweight | None) -> bool:
+    def _weigh(self, reweight: AbstractReweight | None, product: Callable | None) -> bool:
         """Choose the smoothness of fields and sigma by the data, and return whether they are those in force."""
-        weighed = new_weights(self.functional, jnp.asarray(self.theta), reweight, self.driver.normal_equations)
+        weighed = new_weights(self.functional, jnp.asarray(self.theta), reweight, self.driver.normal_equations, product)
         self.functional, settled, events = weighed
         self.roughness = {**self.roughness, **self.functional.controls.roughness}
-        for event in events:
-            self._note(f"stage {self.place.stage + 1}: {event}")
+        for event in (f"stage {self.place.stage + 1}: {event}" for event in events):
+            if event not in self.place.events:
+                self._note(event)
         return settled
 
     def _left(self) -> int:

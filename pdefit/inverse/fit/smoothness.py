@@ -62,7 +62,8 @@ def choose_smoothness(
     - `theta`: the point, (p,).
     - `normal_equations`: computes J, J_r^T r and J_r^T J_r of an objective at a point.
     """
-    controls, old = functional.controls, functional.controls.roughness
+    controls, modes = functional.controls, {c.path for c in functional.controls.items if c.modes is not None}
+    old = {path: x for path, x in controls.roughness.items() if path in modes}
     if not old:
         return None
     without = functional.with_roughness({path: jnp.zeros_like(x) for path, x in old.items()})

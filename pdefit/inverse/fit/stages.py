@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from pdefit.inverse.fit.amplitudes import choose_amplitudes
 from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.reweight import Reweight as Reweight
 from pdefit.inverse.fit.smoothness import choose_smoothness
@@ -43,7 +44,11 @@ class Stage:
 
 
 def new_weights(
-    functional: Objective, theta: Array, reweight: AbstractReweight | None, normal_equations: Callable
+    functional: Objective,
+    theta: Array,
+    reweight: AbstractReweight | None,
+    normal_equations: Callable,
+    product: Callable | None = None,
 ) -> tuple[Objective, bool, list[str]]:
     """The objective with the smoothness of fields and the sigma that the data suggest at a point.
 
@@ -53,6 +58,7 @@ def new_weights(
     - `theta`: the point, (p,).
     - `reweight`: estimates sigma anew; None keeps it.
     - `normal_equations`: as of `choose_smoothness`.
+    - `product`: as of `choose_amplitudes`, at a minimum; by default amplitudes stay.
 
     **Returns:** the objective, whether its weights are hardly others, and what happened, in sentences.
     """
@@ -60,6 +66,10 @@ def new_weights(
     if smoothness is not None and not smoothness.settled:
         functional, settled = functional.with_roughness(smoothness.weights), False
         events.append(f"smoothness chosen by the data: {smoothness.description}")
+    amplitudes = None if product is None else choose_amplitudes(functional, theta, product)
+    if amplitudes is not None:
+        functional, settled = functional.with_roughness(amplitudes.weights), settled and amplitudes.settled
+        events += amplitudes.events
     if reweight is not None:
         functional, change, words = reweight.apply(functional, theta)
         settled = settled and change < reweight.tolerance

@@ -65,7 +65,10 @@ def fit_members(
         if isinstance(stage.optimizer, Collocation):
             raise PdefitError("Collocation works on one fit; take windows (formulation) as the first stage of many")
     if members.common.controls.roughness:
-        raise PdefitError("Many fits in one program expect fields without modes; remove modes, or fit one by one")
+        raise PdefitError(
+            "Many fits in one program expect fields without modes and with stated amplitudes; remove modes and give "
+            "smoothing a number for its amplitude auto, or fit one by one"
+        )
     run = MemberRun(members, plan, max(1, at_once), tuple(devices), callback)
     if resume is not None:
         run.restore(resume)

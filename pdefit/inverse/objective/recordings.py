@@ -73,7 +73,10 @@ class Recordings(AbstractObjective):
             if functional.steps is not None:
                 raise PdefitError("Recordings expects constant steps; set dt in place of adaptive steps")
             if functional.controls.roughness:
-                raise PdefitError("Recordings expects fields cell by cell; remove modes, or fit recordings one by one")
+                raise PdefitError(
+                    "Recordings expects fields cell by cell with stated amplitudes; remove modes and give smoothing a "
+                    "number for its amplitude auto, or fit recordings one by one"
+                )
         # where the step was left open in one recording, it is open in all
         asked = [f.asked_dt for f in functionals if f.asked_dt is not None]
         least = min(asked) if len(asked) == len(functionals) else None

@@ -12,13 +12,8 @@ from scipy import linalg
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import PRODUCT
 from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.optimizers.conjugate_gradients import solved
 from pdefit.inverse.optimizers.preconditioner import preconditioner
-
-# a diagonal element is known when this many products together raised it by no more than a fraction of itself
-_PRODUCTS, _FRACTION = 3, 5e-3
-# the part of the first squared residual below which only round-off is left
-_ROUND_OFF = 1e-18
-_MOST_PRODUCTS = 300
 
 _PRECONDITIONER: Callable = eqx.filter_jit(preconditioner)
 _SOLVE: Callable = eqx.filter_jit(lambda parts, r: parts.solve(r))
@@ -42,32 +37,11 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
     parts = _PRECONDITIONER(functional, theta, jnp.zeros(()), jnp.zeros(theta.size), no, yes)
     k = functional.controls.tabulated.size
     units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
-    found = [_solved(lambda v: PRODUCT(functional, theta, v), lambda r: _SOLVE(parts, r), b) for b in units]
+    found = [solved(lambda v: PRODUCT(functional, theta, v), lambda r: _SOLVE(parts, r), b) for b in units]
     rows, left = map(np.stack, zip(*found, strict=True))
     # x_i^T b_j + b_i^T x_j - x_i^T A x_j, whose error is of second order
     rows[:, :k] = rows[:, :k].T + rows @ left.T
     return rows
-
-
-def _solved(product: Callable, scaled: Callable, b: Array) -> tuple[np.ndarray, np.ndarray]:
-    """The solution x of A x = b by conjugate gradients, to a tolerance in b^T x, and what is left, b - A x."""
-    x, r, gains = jnp.zeros_like(b), b, []
-    v = z = scaled(r)
-    inner = begin = float(jnp.vdot(r, z))
-    for _ in range(_MOST_PRODUCTS):
-        step = product(v)
-        length = inner / float(jnp.vdot(v, step))
-        x, r = x + length * v, r - length * step
-        # the gain of b^T x, which is the fall of the squared error in the norm of A (Hestenes, Stiefel 1952,
-        # doi:10.6028/jres.049.044)
-        gains.append(length * inner)
-        z = scaled(r)
-        before, inner = inner, float(jnp.vdot(r, z))
-        settled = len(gains) > _PRODUCTS and sum(gains[-_PRODUCTS:]) <= _FRACTION * sum(gains)
-        if settled or not inner > _ROUND_OFF * begin:
-            break
-        v = z + inner / before * v
-    return np.array(x), np.asarray(r)
 
 
 class Leading(NamedTuple):

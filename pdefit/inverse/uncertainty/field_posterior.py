@@ -24,6 +24,7 @@ from scipy import linalg
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.fit.amplitudes import amplitude
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.variants import with_tangents
@@ -81,7 +82,8 @@ class FieldPosterior:
         """The factor by which the data would change the amplitude of every field's prior, by path.
 
         It is 1 where the amplitude makes the data most probable. Below, the prior allows for more than the estimate uses;
-        above, it holds the estimate back. A few fits, each with the amplitude times this factor, find it.
+        above, it holds the estimate back. With the amplitude `auto` a fit finds it. Eigenpairs that were left out make the
+        factor too large.
 
         Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415.
         """
@@ -90,6 +92,12 @@ class FieldPosterior:
         used = (self.weights * np.asarray(self.theta)) ** 2
         masks = {path: mask for path, mask in self.functional.controls.elements.items() if np.any(freedom[mask] > 0)}
         return {path: float(np.sqrt(np.sum(used[mask]) / np.sum(freedom[mask]))) for path, mask in masks.items()}
+
+    @property
+    def amplitudes(self) -> dict[str, float]:
+        """The amplitude of every field's smoothing, stated or chosen by the data, by path, in the unit of its search space."""
+        items = self.functional.controls.items
+        return {c.path: amplitude(c) for c in items if c.smoothing is not None and c.roughness is not None}
 
     @property
     def remark(self) -> str:

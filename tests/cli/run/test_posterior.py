@@ -18,7 +18,7 @@ FRONT = (
     "max_iterations=2",
 )
 FIELD = (
-    "~controls.D", "~controls.r", "+controls.y0={u: {transform: softplus, smoothing: {length: 3.0, amplitude: 0.3}}}",
+    "~controls.D", "~controls.r", "+controls.y0={u: {transform: softplus, smoothing: {length: 3.0, amplitude: auto}}}",
     "certificate=end", "render=false", "times.fit_until=null",
 )  # fmt: skip
 
@@ -26,9 +26,14 @@ FIELD = (
 def test_a_fit_leaves_its_posterior(pdefit_inside, tmp_path):
     run = tmp_path / "run"
     words = ("posterior={rank: 24, samples: 2}", f"hydra.run.dir={run}")
-    code, out, err = pdefit_inside("fit", *FRONT, *FIELD, *words)
+    code, out, err = pdefit_inside("fit", *FRONT, *FIELD, *words, "max_iterations=12")
     assert code == 0, err
-    section = json.loads((run / "summary.json").read_text())["posterior"]
+    summary = json.loads((run / "summary.json").read_text())
+    section = summary["posterior"]
+    # the amplitude that the fit chose is told where it happens and in the end
+    (chosen,) = (e for e in summary["events"] if "amplitude chosen by the data: y0.u from" in e)
+    assert " ".join(chosen.split()) in " ".join(out.split())
+    assert f"to {section['amplitudes']['y0.u']:.3g} (" in chosen
     assert section["products"] == 24 and len(section["eigenvalues"]) == 24
     assert section["eigenvalues"] == sorted(section["eigenvalues"], reverse=True)
     assert section["above_one"] == sum(x > 1 for x in section["eigenvalues"])
