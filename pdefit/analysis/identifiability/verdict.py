@@ -89,7 +89,9 @@ class ControlIdentifiability:
             if self.word != "identifiable":
                 return f"{self.word} at this noise"
             by = ", ".join(_parts(self.shared)) if (self.lengthened or 0.0) > _LONG else ""
-            return f"{self.word}; with {by} free its interval is {self.lengthened:.2g} times as long" if by else self.word
+            return (
+                f"{self.word}; with {by} free its interval is {self.lengthened:.2g} times as long" if by else self.word
+            )
         if self.word == "identifiable":
             return f"identifiable, by the precision of the data{f' alone: {partners} nearly compensates it' * bool(partners)}"
         reasons = [f"{self.projection * count:.0f} of {count} directions unseen"] * (count > 1)
