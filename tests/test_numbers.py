@@ -22,8 +22,6 @@ UNMEASURED = (
     "cardiac/voltage_only",
     "cardiac/voltage_only_50ms",
     "cardiac/voltage_only_film",
-    "reaction/gray_scott_hidden",
-    "reaction/spiral_film",
     "reaction/scratch_assay_discovery",
     "flow/temperature_from_velocity/noisy",
     "flow/window",
