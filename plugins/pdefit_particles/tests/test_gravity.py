@@ -1,6 +1,7 @@
 """What only gravity can know: its reference solution, its invariants, its symmetries, two bodies."""
 
 import csv
+from functools import partial
 
 import diffrax
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from pdefit_particles import Gravity, State, pleiades
+from pdefit_particles import Gravity, RelativisticGravity, State, pleiades
 from pdefit_particles.kepler import propagate
 
 import pdefit
@@ -94,6 +95,42 @@ def test_symmetries(key):
     np.testing.assert_allclose(acceleration(gm, x + 7.0), a, rtol=1e-11)
     np.testing.assert_allclose(acceleration(gm[order], x[order]), a[order], rtol=1e-11)
     np.testing.assert_allclose(np.sum(gm[:, None] * a, axis=0), 0.0, atol=1e-12)
+
+
+def test_two_bodies_by_the_relative_equation_of_the_first_order(key):
+    """Kidder 1995, doi:10.1103/PhysRevD.52.821, equation 2.2b, for bodies of any ratio of masses in their common centre."""
+    gm, c = np.array([0.3, 1.1]), 20.0
+    x, v = np.asarray(jax.random.normal(key, (2, 3)))
+    m, r = gm.sum(), np.linalg.norm(x)
+    eta, n = gm[0] * gm[1] / m**2, x / r
+    rate = n @ v
+    first = n * (-2 * (2 + eta) * m / r + (1 + 3 * eta) * (v @ v) - 1.5 * eta * rate**2) - 2 * (2 - eta) * rate * v
+    share = np.array([gm[1], -gm[0]])[:, None] / m
+    found = RelativisticGravity(gm=gm, speed_of_light=c).vector_field(0.0, State(share * x, share * v), None).velocity
+    np.testing.assert_allclose(found[0] - found[1], -m / r**2 * (n + first / c**2), rtol=1e-12)
+
+
+def test_momentum_of_the_first_order_is_kept_to_the_second():
+    """Seven bodies, so that the terms of three at once take part (Einstein, Infeld and Hoffmann)."""
+
+    def left(c):
+        system, y = pleiades(partial(RelativisticGravity, speed_of_light=c))
+
+        def momentum(y):
+            x, v, gm = y.position, y.velocity, system.gm
+            apart = x[None] - x[:, None] + jnp.eye(7)[..., None]
+            r = jnp.linalg.norm(apart, axis=-1)
+            weight = gm[:, None] * gm[None, :] / r * (1 - jnp.eye(7))
+            along = jnp.einsum("ijd,id->ij", apart, v) / r
+            first = gm[:, None] * v * jnp.sum(v**2, axis=1)[:, None] - jnp.sum(weight, axis=1)[:, None] * v
+            return jnp.sum(gm[:, None] * v, 0) + jnp.sum(
+                first - jnp.einsum("ij,ijd->id", weight * along / r, apart), 0
+            ) / (2 * c**2)
+
+        y = State(y.position, y.velocity + jnp.sin(jnp.arange(14.0).reshape(7, 2)))
+        return jnp.linalg.norm(jax.jvp(momentum, (y,), (system.vector_field(0.0, y, None),))[1])
+
+    assert left(20.0) / left(40.0) == pytest.approx(16, rel=1e-6)
 
 
 def test_mercury_leaves_the_trace_that_decides_the_precision():
