@@ -186,19 +186,20 @@ class RelativisticGravity(AbstractGravity):
     length_unit: str = eqx.field(static=True, default="au")
 
     def vector_field(self, t, y, args):
-        x, v, gm = y.position, y.velocity, self.gm
-        pairs = Pairs.of(x)
+        gm, v, pairs = self.gm[None, :], y.velocity.T, Pairs.of(y.position)
         away, inverse = pairs.separation, pairs.inverse
-        newton = pairs.attraction(gm)
-        depth, square = inverse @ gm, jnp.sum(v**2, axis=1)
-        along = jnp.einsum("dij,jd->ij", away, v)
-        factor = square[:, None] + 2 * square[None, :] - 4 * v @ v.T - 1.5 * (along * inverse) ** 2
-        factor += jnp.einsum("dij,jd->ij", away, newton) / 2 - 4 * depth[:, None] - depth[None, :]
-        crossing = 3 * along - 4 * jnp.einsum("dij,id->ij", away, v)
-        pull = gm[None, :] * inverse**3
-        change = jnp.sum((pull * factor)[None] * away, axis=-1).T + 3.5 * (gm[None, :] * inverse) @ newton
-        change += jnp.sum(pull * crossing, axis=1)[:, None] * v - (pull * crossing) @ v
-        return State(v, newton + change / self.speed_of_light**2)
+        newton, pull = pairs.attraction(self.gm).T, gm * inverse**3
+        mine, other = v[:, :, None], v[:, None, :]
+        depth, square = jnp.sum(gm * inverse, axis=1), jnp.sum(v**2, axis=0)
+        along = jnp.sum(away * other, axis=0)
+        factor = (
+            square[:, None] + 2 * square[None, :] - 4 * jnp.sum(mine * other, axis=0) - 1.5 * (along * inverse) ** 2
+        )
+        factor += jnp.sum(away * newton[:, None, :], axis=0) / 2 - 4 * depth[:, None] - depth[None, :]
+        crossing = 3 * along - 4 * jnp.sum(away * mine, axis=0)
+        first = (pull * factor)[None] * away + (pull * crossing)[None] * (mine - other)
+        change = jnp.sum(first + 3.5 * (gm * inverse)[None] * newton[:, None, :], axis=-1) / self.speed_of_light**2
+        return State(y.velocity, (newton + change).T)
 
     @classmethod
     def example(cls, resolution):
