@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import ROUND_OFF
 from pdefit.inverse.certify._record import Check, at_most, over
-from pdefit.inverse.certify._residual_checks import Residuals
+from pdefit.inverse.certify._residual_checks import MOST_AMPLIFIED, Residuals
 from pdefit.inverse.certify._sketch import KEPT, SKETCH, pull_sketch, signs
 from pdefit.inverse.certify.direction import alike, direction
 from pdefit.inverse.controls.vector import FEW
@@ -38,6 +38,8 @@ _MANY = 100.0
 NormalEquations = tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"] | ArrowEquations]
 # kinds of residuals that change little with theta are shifted more, by at most this factor
 _MOST_SHIFT = 1e6
+# errors of independent residuals add up to no more than so many times their typical sum
+_UNLUCKY = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,6 +207,17 @@ class Certified:
         own = ROUND_OFF if isinstance(self.driver, Hosted) else self.whole.runner.adjoint.accuracy
         return self.residuals.limit(own)
 
+    @functools.cached_property
+    def rounded(self) -> float:
+        """What the round-off of residuals makes of a gradient at most, relative to its size.
+
+        It decides where sigma is hardly above the round-off of a prediction, as for planets: however exact the Jacobian,
+        its product with such residuals is not.
+        """
+        steepest = max(s / level for s, level in zip(self.residuals.sizes, self.levels.values(), strict=False))
+        typical = self.residuals.noise() * steepest / np.sqrt(max(self.whole.observed_values, 1))
+        return min(_UNLUCKY * typical, MOST_AMPLIFIED)
+
     def slopes(
         self, name: str, objective: AbstractObjective, value: Array, gradient: Array, limit: float, remedy: str
     ) -> list[Check]:
@@ -230,6 +243,8 @@ class Certified:
                 size += level**2 * float(np.sum(np.square(kind)))
             size = (slope**2 + size) ** 0.5
         gap, off = abs(float(np.vdot(gradient, found.v)) - slope), abs(float(value) - float(here))
+        if over(gap, abs(size)) > limit:
+            limit = max(limit, self.rounded)
         of_value, because = f"J beside its {name}, against its residuals", "J and its residuals are not the same"
         return [
             at_most(f"{name} against tangents", over(gap, abs(size)), limit, remedy),

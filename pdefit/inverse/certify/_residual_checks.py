@@ -25,7 +25,7 @@ from pdefit.inverse.objective.variants import with_tangents
 DIFFERENCES = 1e-6
 COARSE = 1e-3
 # Two derivatives of one map differ by its round-off, which the way back may amplify by this. Never more is allowed.
-_AMPLIFIED, _MOST_AMPLIFIED = 1e3, 1e-5
+_AMPLIFIED, MOST_AMPLIFIED = 1e3, 1e-5
 # residuals so many times as large as all residuals and predictions at theta belong to a model that blows up
 _FAR = 1e3
 # the tangents of a converged step agree much better than this factor
@@ -102,7 +102,7 @@ class Residuals:
         It is the accuracy of the algorithm, or what a sensitive trajectory makes of round-off where that is more.
         """
         size = self._size(self.v) if self.moved is None else _norm(self.moved.scaled(self.sizes))
-        amplified = min(_AMPLIFIED * over(self.noise(), size), _MOST_AMPLIFIED)
+        amplified = min(_AMPLIFIED * over(self.noise(), size), MOST_AMPLIFIED)
         return max(accuracy, amplified)
 
     def tangent(self, v: Array) -> Sketch | None:

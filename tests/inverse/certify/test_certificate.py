@@ -369,3 +369,40 @@ def test_fingerprints_tell_equations_from_data_from_flags():
     assert of["dtype"]["flags"] != of["base"]["flags"]
     elsewhere = base.reformulated(pdefit.formulations.Single(), base.theta0 + 1)
     assert fingerprint(elsewhere) == of["base"], "the point where a fit stands is not part of its problem"
+
+
+class Height(NamedTuple):
+    x: Array
+
+
+class Cooling(pdefit.AbstractSystem):
+    """x' = b - a x, with values near 30."""
+
+    time_unit: ClassVar[str] = "s"
+    a: Array = pdefit.parameter()
+    b: Array = pdefit.parameter()
+
+    def vector_field(self, t, y, args):
+        return Height(self.b - self.a * y.x)
+
+    def init(self, key):
+        return Height(jnp.linspace(30.0, 31.0, 40))
+
+
+def test_a_sigma_near_round_off_is_no_fault():
+    """Residuals of predictions near 30 in units of 1e-10 are known to 4e-5, and so is no gradient better than 1e-8."""
+    system, ts = Cooling(a=0.1, b=0.2), np.linspace(0.0, 2.0, 21)
+    data = pdefit.simulate(system, system.init(None), ts, dt=0.05)
+    data = data.with_sigma({"x": np.full_like(data.sigma["x"], 1e-10)})
+    controls = dict.fromkeys("ab", pdefit.transforms.Identity())
+
+    def certified(adjoint):
+        functional = pdefit.Functional(
+            pdefit.Problem(system, system.init(None)), data, controls, dt=0.05, adjoint=adjoint
+        )
+        return pdefit.certify(functional, functional.theta0)
+
+    right = certified(pdefit.adjoints.Checkpointed())
+    (check,) = [c for c in right.checks if c.name == GRADIENT_CHECK]
+    assert right.passed and 1e-8 < check.error < check.limit <= 1e-5
+    assert not certified(DropsLast()).passed
