@@ -204,6 +204,6 @@ class RelativisticGravity(AbstractGravity):
     @classmethod
     def example(cls, resolution):
         # light is so slow that the first order is a tenth
-        system, y0 = pleiades(lambda gm, **rest: cls(gm=gm, speed_of_light=8.0, **rest))
+        system, y0 = pleiades(lambda gm, **rest: cls(gm=gm, speed_of_light=jnp.asarray(8.0), **rest))
         dt = 0.02 / max(resolution / 16, 1)
         return pdefit.capabilities.Example(system, y0, np.linspace(0.0, 0.5, 6), dt, space_order=None, time_order=4)
