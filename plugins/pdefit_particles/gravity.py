@@ -62,11 +62,11 @@ class AbstractGravity(
     time_unit: ClassVar[str] = "day"
     baseline_name: ClassVar[str] = "Kepler orbits"
 
-    gm: eqx.AbstractVar[Array]
-    names: eqx.AbstractVar[tuple[str, ...]]
-    position: eqx.AbstractVar[Array | None]
-    velocity: eqx.AbstractVar[Array | None]
-    length_unit: eqx.AbstractVar[str]
+    gm: Array = pdefit.parameter(unit="au^3/day^2", positive=True, doc="gravitational parameter G M", dims=("body",))
+    names: tuple[str, ...] = eqx.field(converter=tuple, static=True, default=())
+    position: Array | None = pdefit.constant(converter=_optional, default=None)
+    velocity: Array | None = pdefit.constant(converter=_optional, default=None)
+    length_unit: str = eqx.field(static=True, default="au")
 
     def __check_init__(self):
         if self.names and len(self.names) != self.gm.size:
@@ -130,12 +130,6 @@ class Gravity(AbstractGravity, AbstractBodies, pdefit.capabilities.AbstractConse
     - `length_unit`: the unit of length; default "au".
     """
 
-    gm: Array = pdefit.parameter(unit="au^3/day^2", positive=True, doc="gravitational parameter G M", dims=("body",))
-    names: tuple[str, ...] = eqx.field(converter=tuple, static=True, default=())
-    position: Array | None = pdefit.constant(converter=_optional, default=None)
-    velocity: Array | None = pdefit.constant(converter=_optional, default=None)
-    length_unit: str = eqx.field(static=True, default="au")
-
     def acceleration(self, t, x, args):
         return Pairs.of(x).attraction(self.gm)
 
@@ -176,14 +170,9 @@ class RelativisticGravity(AbstractGravity):
     Source: R. S. Park et al., Astron. J. 161:105 (2021), doi:10.3847/1538-3881/abd414, equation 1.
     """
 
-    gm: Array = pdefit.parameter(unit="au^3/day^2", positive=True, doc="gravitational parameter G M", dims=("body",))
-    names: tuple[str, ...] = eqx.field(converter=tuple, static=True, default=())
-    position: Array | None = pdefit.constant(converter=_optional, default=None)
-    velocity: Array | None = pdefit.constant(converter=_optional, default=None)
     speed_of_light: Array = pdefit.parameter(
         default=173.1446326846693, unit="au/day", positive=True, doc="speed of light"
     )
-    length_unit: str = eqx.field(static=True, default="au")
 
     def vector_field(self, t, y, args):
         gm, v, pairs = self.gm[None, :], y.velocity.T, Pairs.of(y.position)

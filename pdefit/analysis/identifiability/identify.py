@@ -80,9 +80,9 @@ def identify(
         H_kl = 2 / N sum_i gamma_i^-2 (dy_i/dp_k p_k) (dy_i/dp_l p_l)
 
     The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k that of the
-    unknown. The published verdict is the squared projection of a
-    control's unit vector on the eigenvectors of H with eigenvalues up to `eps`: above `delta` it is not identifiable. It
-    knows neither the noise nor the number of data. So for numbers their interval at the noise decides (`word`).
+    unknown. The published verdict is the squared projection of a control's unit vector on the eigenvectors of H with
+    eigenvalues up to `eps`: above `delta` it is not identifiable. It knows neither the noise nor the number of data. So
+    for numbers their interval at the noise decides (`word`).
 
     Up to 200 tangents H is a matrix. Beyond, as where fields are unknown, only products with it are formed, some tens of
     them for each number and field. The projection is then a smooth one (`unseen_by_products`), that of a field is
@@ -99,8 +99,7 @@ def identify(
     - `theta`: the point, (p,).
     - `noise`: the size of the noise in units of the stated sigma; default 1.
     - `eps`, `delta`: the thresholds; default 1e-5 and 0.05.
-    - `products`: the most products for each number and field. With 60 a verdict is enough, without 2 % of the value;
-      default 240.
+    - `products`: the most products for each number and field; default 240. From 60 on they end with the verdict.
     - `said`: called with the number of finished rows, the number of all, and the name of the next, where there are
       products.
 
@@ -149,9 +148,9 @@ class _Question:
         nodes = np.repeat([c.is_node for c in items], [c.size for c in items])
         spectrum = Spectrum(*np.linalg.eigh(without(matrix, nodes)))
         squares, curve = spectrum.projections(self.eps) ** 2, spectrum.curve(THRESHOLDS)
-        directions, known = spectrum.unseen(self.eps), self.noise * HALF * standard_errors(stated)
+        joint, null = determined_inverse(stated, column_norms(stated))
+        directions, known = spectrum.unseen(self.eps), self.noise * HALF * _errors(joint, null)
         alone = self.noise * HALF / np.sqrt(np.maximum(np.diag(stated), np.finfo(float).tiny))
-        joint = determined_inverse(stated, column_norms(stated))[0]
         found = []
         for name, i in self.rows.items():
             components = {other: float(np.sum(squares[np.ix_(i, j)])) / i.size for other, j in self.rows.items()}
@@ -187,11 +186,8 @@ class _Question:
             if i.size == 1:
                 # with a prior of size 1 of all unknowns
                 left = unseen_by_products(self._product(self.data), start, self.noise**2, np.ones(1), self.delta, most)
-                half, lengthened = (
-                    (HALF * np.sqrt(left.least), HALF * np.sqrt(left.most)),
-                    np.sqrt(left.least / left.alone),
-                )
-                shared = self._shared(name, left.part)
+                half = HALF * np.sqrt(left.least), HALF * np.sqrt(left.most)
+                lengthened, shared = np.sqrt(left.least / left.alone), self._shared(name, left.part)
             row = ControlIdentifiability(
                 control=name,
                 elements=i,
@@ -226,8 +222,11 @@ def standard_errors(matrix: Float[np.ndarray, "... p p"]) -> Float[np.ndarray, "
         return np.stack([standard_errors(one) for one in matrix])
     if not np.all(np.isfinite(matrix)):
         return np.full(len(matrix), np.nan)
-    norms = column_norms(matrix)
-    inverse, null = determined_inverse(matrix, norms)
+    return _errors(*determined_inverse(matrix, column_norms(matrix)))
+
+
+def _errors(inverse: Float[np.ndarray, "p p"], null: Float[np.ndarray, "p k"]) -> Float[np.ndarray, " p"]:
+    """The standard errors of an inverse on what data determine, infinite for unknowns with a part in the rest."""
     return np.where(np.any(np.abs(null) > 0.1, axis=1), np.inf, np.sqrt(np.maximum(np.diag(inverse), 0.0)))
 
 

@@ -209,7 +209,7 @@ class Certified:
 
     @functools.cached_property
     def rounded(self) -> float:
-        """What the round-off of residuals makes of a gradient at most, relative to its size.
+        """The largest relative error of a gradient that the round-off of residuals explains.
 
         It decides where sigma is hardly above the round-off of a prediction, as for planets: however exact the Jacobian,
         its product with such residuals is not.
