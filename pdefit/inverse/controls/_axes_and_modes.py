@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +10,9 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.systems.capabilities import AbstractGridded
+
+# what the modes of a field are
+Basis = Literal["waves", "polynomials"]
 
 
 class FieldAxes(NamedTuple):
@@ -67,31 +70,36 @@ def field_axes(system: Any, path: str, shape: tuple[int, ...]) -> FieldAxes:
 
 @dataclasses.dataclass(frozen=True)
 class Modes:
-    """The lowest modes of a field on a uniform grid: Fourier modes along periodic axes, cosine modes along others.
+    """The lowest modes of a field on a uniform grid: Fourier modes along periodic axes and cosine modes along others, or
+    polynomials.
 
-    Every mode has mean square 1, so that its coefficient has the unit of the field.
+    Every mode has mean square 1, so that its coefficient has the unit of the field. Polynomials are orthogonal on the grid;
+    one of degree n is counted as a cosine with as many zeros.
 
     **Arguments:**
 
     - `count`: the number of modes, those of the smallest wave numbers.
     - `shape`: that of the field.
     - `spacing`: the size of a cell along every axis.
-    - `periodic`: for each axis whether its ends are neighbours.
+    - `periodic`: for each axis whether its ends are neighbours; not for polynomials.
+    - `basis`: as of `Control`.
     """
 
     count: int
     shape: tuple[int, ...]
     spacing: tuple[float, ...]
     periodic: tuple[bool, ...]
+    basis: Basis
 
     @classmethod
-    def of(cls, path: str, count: int, axes: FieldAxes) -> "Modes":
+    def of(cls, path: str, count: int, basis: Basis, axes: FieldAxes) -> "Modes":
         """The modes of a control.
 
         **Arguments:**
 
         - `path`: the name of the control, for errors.
         - `count`: the number of modes.
+        - `basis`: as of `Control`.
         - `axes`: the axes of the field.
         """
         shape = axes.shape
@@ -100,7 +108,8 @@ class Modes:
                 f"modes = {count} of '{path}' expects a field of one to three axes and at most one mode for each cell, "
                 f"but its shape is {shape}"
             )
-        return cls(count, shape, axes.spacing, axes.periodic)
+        periodic = axes.periodic if basis == "waves" else (False,) * len(shape)
+        return cls(count, shape, axes.spacing, periodic, basis)
 
     @functools.cached_property
     def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
@@ -118,8 +127,11 @@ class Modes:
         for n, wraps, most in zip(self.shape, self.periodic, self._chosen[0].max(axis=0) + 1, strict=True):
             # from the first cell's centre, where the highest cosine of an even number of cells does not vanish
             places, number = (np.arange(n)[:, None] + (0.0 if wraps else 0.5)) / n, np.arange(most)
-            angle = np.pi * places * (2 * ((number + 1) // 2) if wraps else number)
-            values = np.where(wraps & (number > 0) & (number % 2 == 0), np.sin(angle), np.cos(angle))
+            if self.basis == "polynomials":
+                values, _ = np.linalg.qr(np.polynomial.legendre.legvander(2 * places[:, 0] - 1, most - 1))
+            else:
+                angle = np.pi * places * (2 * ((number + 1) // 2) if wraps else number)
+                values = np.where(wraps & (number > 0) & (number % 2 == 0), np.sin(angle), np.cos(angle))
             along.append(values / np.sqrt(np.mean(values**2, axis=0)))
         return tuple(along)
 

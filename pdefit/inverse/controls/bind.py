@@ -82,7 +82,7 @@ def _of_modes(problem: Problem, path: str, control: Control, count: int) -> _Sea
     """A field of smooth modes, of whose guess they hold a part."""
     _check_modes(path, control)
     guess = leaf(problem, path)(problem)
-    modes = Modes.of(path, count, field_axes(problem.system, path, guess.shape))
+    modes = Modes.of(path, count, control.basis, field_axes(problem.system, path, guess.shape))
     search = modes.field(modes.coefficients(control.transform.to_search(guess)))
     guess = control.transform.to_physical(search).astype(guess.dtype)
     _check(path, control, np.asarray(guess), declaration(problem, path))

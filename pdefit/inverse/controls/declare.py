@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pdefit._util.errors import PdefitError
+from pdefit.inverse.controls._axes_and_modes import Basis
 from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess
 from pdefit.inverse.controls.paths import PARTS, leaf_paths
@@ -31,6 +32,8 @@ class Control:
       is then a Sobolev variable, in which smooth changes are short ways.
     - `modes`: the number of smooth modes that an unknown field is made of. theta holds their coefficients, and a fit
       chooses by the data how smooth the field is (see `pdefit.inverse.fit.smoothness`).
+    - `basis`: what these modes are: `waves` (the default), Fourier modes along periodic axes and cosines between walls; or
+      `polynomials`, for a field that has slopes at walls or a kink where a period ends, of which waves would need many.
     - `scope`: `shared` by all recordings (the default), or each `experiment` has its own. Node states always belong to
       one.
     - `estimate`: whether it is estimated (the default) or kept at its guess.
@@ -45,6 +48,7 @@ class Control:
     scale: float = 1.0
     smoothing: float | Smoothing | None = None
     modes: int | None = None
+    basis: Basis = "waves"
     scope: str = "shared"
     estimate: bool = True
 

@@ -3,17 +3,22 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.transforms import Log, Log10
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.amplitudes import choose_amplitudes
 from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.reweight import Reweight as Reweight
 from pdefit.inverse.fit.smoothness import choose_smoothness
 from pdefit.inverse.fit.stop import AbstractStop, Stopping
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
-from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments
+from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +122,33 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
     """The fit's functional with other windows, or itself."""
     if formulation is None or not prepares(own, formulation):
         return own
-    return own.reformulated(formulation, own.theta0)
+    other = own.reformulated(formulation, own.theta0)
+    beginning = isinstance(formulation, Single) and formulation.until is not None
+    return _near_guess(other) if beginning else other
+
+
+class _Near(AbstractPrior):
+    """A quantity known up to a factor of about e."""
+
+    guess: Array
+
+    def residual(self, x):
+        return jnp.log(x / self.guess)
+
+
+def _near_guess(objective: Objective) -> Objective:
+    """The objective with a weak prior of each number in logarithms that has none.
+
+    The beginning of a record may not show a number, such as a diffusivity before fronts are sharp. Without a prior its
+    logarithm drifts, until the number is so small that no later stage feels it.
+    """
+    if not isinstance(objective, Functional):
+        return objective
+    items, values = [], objective.controls.split(objective.theta0)
+    for c, theta in zip(objective.controls.items, values, strict=True):
+        free = c.prior is None and not (c.is_state or c.is_field) and isinstance(c.transform, Log | Log10)
+        items.append(dataclasses.replace(c, prior=_Near(c.to_physical(theta))) if free else c)
+    return eqx.tree_at(lambda o: o.controls, objective, Controls(tuple(items)))
 
 
 def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:

@@ -1,5 +1,7 @@
 """Stages that fit a part of the record: the first frames of one trajectory, every n-th window."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -113,6 +115,35 @@ def test_a_chaotic_record_is_followed_step_by_step():
     values = functional.observed_values
     assert followed.converged and 0.8 < 2 * followed.loss / values < 1.2 and at_once.loss > 10 * followed.loss
     assert abs(float(followed.problem.system.rho) / 28 - 1) < 1e-3
+
+
+class Logistic(pdefit.AbstractSystem):
+    """u' = r u (1 - u / K), of which the beginning does not show K."""
+
+    time_unit: ClassVar[str] = "s"
+    r: jax.Array = pdefit.parameter(positive=True)
+    K: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        return State(self.r * y.u * (1 - y.u / self.K))
+
+    def init(self, key):
+        return State(jnp.array([1e-4]))
+
+
+def test_a_number_that_the_beginning_does_not_show_stays_near_its_guess():
+    """Its logarithm drifted until no later stage felt it: noise of the beginning likes growth without end."""
+    truth, ts = Logistic(r=1.0, K=1.0), np.linspace(0.0, 16.0, 33)
+    record = pdefit.simulate(truth, truth.init(None), ts, dt=0.1)
+    data = pdefit.add_noise(record, 0.01, jax.random.key(3))
+    problem = pdefit.Problem(Logistic(r=1.2, K=0.8), truth.init(None))
+    functional = pdefit.Functional(problem, data, {n: pdefit.transforms.Log() for n in ("r", "K")}, dt=0.1)
+    beginning = pdefit.Stage(LM, 20, pdefit.formulations.Single(until=5.0))
+    seen = []
+    found = pdefit.fit(functional, [beginning, pdefit.Stage(LM, 20)], callback=seen.append)
+    before = np.exp([p.theta for p in seen if p.stage == 0][-1])
+    assert abs(np.log(before[1] / 0.8)) < 1.5
+    assert found.converged and np.allclose(found.theta, 0.0, atol=0.02)
 
 
 def test_what_cannot_be():
