@@ -29,7 +29,8 @@ if asked.processes:
     os.environ["JAX_PLATFORMS"] = "cpu"
 elif not asked.real:
     # before JAX starts
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={asked.devices}"
+    flags = f"--xla_force_host_platform_device_count={asked.devices}"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}"
     os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax  # noqa: E402
@@ -91,9 +92,10 @@ def row(name: str, objective: pdefit.AbstractObjective) -> bool:
     shared = pdefit.spread(objective, jax.devices())
     theta = objective.theta0
     given = shared.theta0 if asked.processes else theta
-    program = GRADIENT.lower(shared, given).compile().compiled.as_text()
-    passed = {name: len(re.findall(rf" {name}(?:-start)?\(", program)) for name in COLLECTIVES}
-    alone, together = GRADIENT(objective, theta)[:2], GRADIENT(shared, given)[:2]
+    program = GRADIENT.lower(shared, given).compile()
+    text = program.compiled.as_text()
+    passed = {name: len(re.findall(rf" {name}(?:-start)?\(", text)) for name in COLLECTIVES}
+    alone, together = GRADIENT(objective, theta)[:2], program(shared, given)[:2]
     parts = [(np.asarray(a), np.asarray(b)) for a, b in zip(alone, together, strict=True)]
     worst = [float(np.max(np.abs(a - b)) / np.max(np.abs(a))) for a, b in parts]
     told = ", ".join(f"{count} {name}" for name, count in passed.items() if count) or "nothing passes"

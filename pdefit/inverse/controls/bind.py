@@ -199,7 +199,7 @@ def _roughness(control: Control, size: int) -> Array | None:
     if not isinstance(control.smoothing, Smoothing) or control.smoothing.amplitude is None:
         return None
     # with its amplitude a search variable of scale 1 has standard deviation 1
-    return jnp.full(size, control.scale)
+    return jnp.full(size, control.scale, float)
 
 
 def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:

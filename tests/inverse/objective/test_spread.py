@@ -14,10 +14,9 @@ import pdefit
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "many_devices.py"
 
 
-@pytest.mark.parametrize("where", [(), ("--processes",)])
-def test_values_and_gradients_are_those_of_one_device_and_no_field_is_gathered(where):
-    # the number of devices is settled when JAX starts
-    words = [sys.executable, BENCHMARK, "--cells", "16", "--devices", "2", *where]
+def test_values_and_gradients_are_those_of_one_device_and_no_field_is_gathered():
+    # the number of devices is settled when JAX starts; tests/cli/run/test_processes.py has a process for each
+    words = [sys.executable, BENCHMARK, "--cells", "16", "--devices", "2"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("2 devices") == 3 and "all-gather" not in done.stdout, done.stdout
