@@ -19,11 +19,9 @@ SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 # many minutes, or not yet measured on an idle machine
 UNMEASURED = (
     "cardiac/canine_traces",
-    "particles/solar_system_asteroids",
     "cardiac/voltage_only",
     "cardiac/voltage_only_50ms",
     "cardiac/voltage_only_film",
-    "reaction/scratch_assay_discovery",
     "flow/temperature_from_velocity/noisy",
     "flow/window",
     "sphere/embryo_twin_12",
