@@ -11,7 +11,7 @@ from pdefit._util.errors import PdefitError, nearest, unknown
 from pdefit.cli.config._reader import read_section
 from pdefit.cli.config._registry import lookup
 from pdefit.cli.config._types import Count, Pair, Positive, Read, argument_hints, fits, is_measure
-from pdefit.inverse.controls.declare import Basis, Control
+from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Value
 from pdefit.inverse.controls.priors import AbstractPrior
@@ -112,7 +112,7 @@ class ControlSettings:
     scale: Positive = 1.0
     smoothing: Positive | Smoothing | None = None
     modes: Count | None = None
-    basis: Basis = "waves"
+    basis: Literal["waves", "polynomials"] = "waves"
     scope: Literal["shared", "experiment"] = "shared"
     estimate: bool = True
 

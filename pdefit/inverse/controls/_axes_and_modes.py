@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,9 +10,6 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.systems.capabilities import AbstractGridded
-
-# what the modes of a field are
-Basis = Literal["waves", "polynomials"]
 
 
 class FieldAxes(NamedTuple):
@@ -89,10 +86,10 @@ class Modes:
     shape: tuple[int, ...]
     spacing: tuple[float, ...]
     periodic: tuple[bool, ...]
-    basis: Basis
+    basis: str
 
     @classmethod
-    def of(cls, path: str, count: int, basis: Basis, axes: FieldAxes) -> "Modes":
+    def of(cls, path: str, count: int, basis: str, axes: FieldAxes) -> "Modes":
         """The modes of a control.
 
         **Arguments:**

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls._axes_and_modes import Basis
 from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess
 from pdefit.inverse.controls.paths import PARTS, leaf_paths
@@ -48,13 +47,17 @@ class Control:
     scale: float = 1.0
     smoothing: float | Smoothing | None = None
     modes: int | None = None
-    basis: Basis = "waves"
+    basis: str = "waves"
     scope: str = "shared"
     estimate: bool = True
 
     def __post_init__(self):
         if self.scope not in ("shared", "experiment"):
             raise PdefitError(f"The scope of a control is `shared` or `experiment`, but got '{self.scope}'")
+        if self.basis not in ("waves", "polynomials"):
+            raise PdefitError(f"The basis of a control is `waves` or `polynomials`, but got '{self.basis}'")
+        if self.basis != "waves" and self.modes is None:
+            raise PdefitError(f"A basis of {self.basis} is that of modes; give their number, such as modes = 16")
 
 
 Declaration = Mapping[str, Any]

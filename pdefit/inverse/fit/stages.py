@@ -20,6 +20,9 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 
+# a larger sigma, in parts of the spread of the data, does not make the prior of the beginning of a record heavier
+_PART = 1 / 30
+
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
@@ -128,26 +131,35 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
 
 
 class _Near(AbstractPrior):
-    """A quantity known up to a factor of about e."""
+    """A quantity that is taken for known up to a factor of about e."""
 
     guess: Array
+    weight: Array
 
     def residual(self, x):
-        return jnp.log(x / self.guess)
+        return self.weight * jnp.log(x / self.guess)
 
 
 def _near_guess(objective: Objective) -> Objective:
     """The objective with a weak prior of each number in logarithms that has none.
 
     The beginning of a record may not show a number, such as a diffusivity before fronts are sharp. Without a prior its
-    logarithm drifts, until the number is so small that no later stage feels it.
+    logarithm drifts, until the number is so small that no later stage feels it. The prior weighs as much as one
+    measurement with the stated sigma. Where that is larger than a part of what the data vary by, a sigma of that part
+    counts: one that was left at 1 would make the prior heavier than the data.
     """
     if not isinstance(objective, Functional):
         return objective
+    data, squares, count = objective.observations, jnp.zeros(()), jnp.zeros(())
+    for name, mask in data.mask.items():
+        x, seen = data.values[name], jnp.maximum(jnp.sum(mask), 1)
+        far = (x - jnp.sum(jnp.where(mask, x, 0)) / seen) / data.sigma[name]
+        squares, count = squares + jnp.sum(jnp.where(mask, far, 0) ** 2), count + seen
+    weight = jnp.minimum(_PART * jnp.sqrt(squares / count), 1.0)
     items, values = [], objective.controls.split(objective.theta0)
     for c, theta in zip(objective.controls.items, values, strict=True):
         free = c.prior is None and not (c.is_state or c.is_field) and isinstance(c.transform, Log | Log10)
-        items.append(dataclasses.replace(c, prior=_Near(c.to_physical(theta))) if free else c)
+        items.append(dataclasses.replace(c, prior=_Near(c.to_physical(theta), weight)) if free else c)
     return eqx.tree_at(lambda o: o.controls, objective, Controls(tuple(items)))
 
 

@@ -158,6 +158,15 @@ def test_mistakes_are_named(controls, message):
     assert message in str(error.value)
 
 
+def test_a_basis_is_that_of_modes_and_has_a_name():
+    for words, said in (
+        ({"basis": "polynomials"}, "is that of modes"),
+        ({"modes": 4, "basis": "chebyshev"}, "chebyshev"),
+    ):
+        with pytest.raises(pdefit.PdefitError, match=said):
+            pdefit.Control(**words)
+
+
 def test_bounds_become_a_box_in_search_space():
     controls, _ = resolved(
         {"D": pdefit.Control(pdefit.transforms.Log(), bounds=(0.1, 10.0)), "r": pdefit.transforms.Log()}
