@@ -198,7 +198,8 @@ def _roughness(control: Control, size: int) -> Array | None:
         return jnp.zeros(control.modes)
     if not isinstance(control.smoothing, Smoothing) or control.smoothing.amplitude is None:
         return None
-    # with its amplitude a search variable of scale 1 has standard deviation 1
+    # with its amplitude a search variable of scale 1 has standard deviation 1; a float as later weights are, whose programs
+    # these would otherwise not share
     return jnp.full(size, control.scale, float)
 
 

@@ -131,7 +131,7 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
 
 
 class _Near(AbstractPrior):
-    """A quantity that is taken for known up to a factor of about e."""
+    """A `LogNormal` with a median for each element, and a weight in place of the deviation."""
 
     guess: Array
     weight: Array
