@@ -54,7 +54,8 @@ def load(file) -> Vectors:
     """The vectors of a file, or of the data set of this name."""
     path = Path(file) if Path(file).suffix else DATA / f"{file}.h5"
     with h5py.File(path) as opened:
-        axes = [np.asarray(opened[name], float) for name in ("time", "x", "y")]
+        clock = "nominal_time" if "nominal_time" in opened else "time"
+        axes = [np.asarray(opened[name], float) for name in (clock, "x", "y")]
         return Vectors(*axes, np.stack([np.asarray(opened[c], float) for c in "uv"], -1))
 
 
@@ -231,12 +232,18 @@ def score_run(file, run, fitted=None) -> list[Score | None]:
     - `fitted`: a file with the same frames, some vectors of which are missing. Only those count.
     """
     flow, scores = load(file), []
-    hidden = None if fitted is None else np.isnan(load(fitted).values).any(-1)
-    for k, (ours, seen) in enumerate(zip(predicted(run, flow), flow.values, strict=True)):
+    hidden, found = None if fitted is None else np.isnan(load(fitted).values).any(-1), predicted(run, flow)
+    for k, (ours, seen) in enumerate(zip(found, flow.values, strict=True)):
         where = None if hidden is None else hidden[k]
         there = (np.isfinite(ours) & np.isfinite(seen)).all(-1) & (True if where is None else where)
         scores.append(score(ours, seen, where) if there.any() else None)
         print(f"  frame {k + 1}, t = {flow.ts[k]:g}: {scores[-1] or 'nothing to compare'}")
+    common = np.isfinite(found + flow.values).all(axis=(0, -1))
+    if fitted is None and common.any():
+        pairs = zip([*found, flow.values[:-1].mean(axis=0)], [*flow.values, flow.values[-1]], strict=True)
+        *ours, mean = (100 * score(a[common], b[common]).of_speed for a, b in pairs)
+        print(f"  {common.sum()} vectors that all have, in % of their speed: {', '.join(f'{x:.1f}' for x in ours)};")
+        print(f"  the last frame from the mean of those before it {mean:.1f}")
     return scores
 
 
