@@ -31,8 +31,8 @@ _MEMORY = 20
 
 # products of an evaluation of numbers beside a field
 _PRODUCTS = 40
-# and where smoothness connects all cells
-_SMOOTH_PRODUCTS = 100
+# where smoothness connects all cells, and where priors of all fields leave valleys in which numbers trade with them
+_SMOOTH_PRODUCTS, _VALLEY_PRODUCTS = 100, 200
 # parts of the way to the data that observed fields go beside hidden ones, with most evaluations: of each cell by itself,
 # then of all together, which a smaller part needs
 _CELLS_NUDGES, _NUDGES = {0.5: 42, 0.2: 12}, {0.2: 15, 0.05: 10, 0.01: 10}
@@ -58,7 +58,8 @@ class StagesChoice:
 def choose_stages(functional: Functional) -> StagesChoice:
     """The stages that suit the unknowns of a functional, with the reason.
 
-    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. Few take Levenberg-Marquardt. Where the guess
+    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. Where all fields have priors, Gauss-Newton with
+    conjugate gradients follows, which converges. Few take Levenberg-Marquardt. Where the guess
     is far from the data, stages on windows or on the beginning of the record come first. In a short record the initial
     state may be held at first. Numbers beside an unknown initial field are fitted first, from the guess of the field.
     Where fields are hidden and the guess is far, the trajectory is drawn to the data, less and less.
@@ -70,7 +71,13 @@ def choose_stages(functional: Functional) -> StagesChoice:
     size = functional.controls.shared_size
     if size > FEW and (found := _with_field(functional)) is not None:
         return found
-    if size > FEW or not functional.runner.adjoint.has_tangents:
+    has_tangents = functional.runner.adjoint.has_tangents
+    fields = [c for c in functional.controls.items if c.size > 1]
+    if size > FEW and has_tangents and all(c.prior is not None or c.roughness is not None for c in fields):
+        together = GaussNewtonCG(products=_VALLEY_PRODUCTS, tolerance=1e-6)
+        reason = "fields with priors: L-BFGS, then Gauss-Newton with conjugate gradients"
+        return StagesChoice([Stage(LBFGS(memory=_MEMORY), 60), Stage(together, 20)], f"{size} unknowns are {reason}")
+    if size > FEW or not has_tangents:
         what = f"{size} unknowns are a field" if size > FEW else "a continuous adjoint has gradients only"
         return StagesChoice([Stage(LBFGS(memory=_MEMORY), 500)], f"L-BFGS: {what}")
     few = f"Gauss-Newton (Levenberg-Marquardt): {size} unknowns are few"

@@ -79,6 +79,12 @@ def test_few_unknowns_take_gauss_newton_and_fields_their_gradients():
     field = pdefit.Functional(pdefit.Problem(wide, y0), data, {"y0": {"u": pdefit.transforms.Identity()}})
     choice = choose_stages(field)
     assert isinstance(choice.stages[0].optimizer, pdefit.optimizers.LBFGS) and "field" in choice.reason
+    # with a prior the field has a minimum that Gauss-Newton reaches
+    known = pdefit.Control(smoothing=pdefit.Smoothing(1.0, 0.1))
+    choice = choose_stages(pdefit.Functional(field.problem, data, {"y0": {"u": known}}))
+    first, last = (s.optimizer for s in choice.stages)
+    assert isinstance(first, pdefit.optimizers.LBFGS) and isinstance(last, pdefit.optimizers.GaussNewtonCG)
+    assert "priors" in choice.reason
     # beside numbers these come first, with the field at its guess
     both = pdefit.Functional(
         field.problem, data, {"D": pdefit.transforms.Log(), "y0": {"u": pdefit.transforms.Identity()}}
