@@ -1,10 +1,11 @@
-"""A window of turbulence made by NumPy alone, fitted as the page Import velocity fields of PIV says, with the stages that a fit chooses.
+"""A window of turbulence made by NumPy alone, fitted with the stages that a fit chooses where nobody names them.
 
     ./run python tests/benchmarks/window_elsewhere.py FOLDER [SEED] [OVERRIDE ...]
 
-The vorticity equation on 192 x 192 points of a box of 2 pi, by Fourier series and Runge-Kutta steps of 0.005. A window of a third
-of the edge has 48 x 48 vectors in 20 frames, 0.03 apart, with noise of 2 % of their range. FOLDER gets flow.h5, flow.yaml and the
-run. Printed are the errors of viscosity and drag, guessed twice too large, with their intervals. Takes a quarter of an hour.
+The vorticity equation on 192 x 192 points of a box of 2 pi, by Fourier series and Runge-Kutta steps of 0.005. A window of
+a third of the edge has 48 x 48 vectors in 20 frames, 0.03 apart, with noise of 2 % of their range. FOLDER gets flow.h5, the
+experiment flow.yaml as docs/how-to/import-piv.md has it, and the run. Printed are the errors of viscosity and drag, guessed
+twice too large, with their intervals. Takes a quarter of an hour.
 """
 
 import json
