@@ -59,10 +59,10 @@ def choose_stages(functional: Functional) -> StagesChoice:
     """The stages that suit the unknowns of a functional, with the reason.
 
     Many unknowns (a field), or an adjoint without tangents, take L-BFGS. Where all fields have priors, Gauss-Newton with
-    conjugate gradients follows, which converges. Few take Levenberg-Marquardt. Where the guess
-    is far from the data, stages on windows or on the beginning of the record come first. In a short record the initial
-    state may be held at first. Numbers beside an unknown initial field are fitted first, from the guess of the field.
-    Where fields are hidden and the guess is far, the trajectory is drawn to the data, less and less.
+    conjugate gradients follows, which converges. Few unknowns take Levenberg-Marquardt. Where the guess is far from the
+    data, stages on windows or on the beginning of the record come first. In a short record the initial state may be held
+    at first. Numbers beside an unknown initial field are fitted first, from the guess of the field. Where fields are
+    hidden and the guess is far, the trajectory is drawn to the data, less and less.
 
     **Arguments:**
 
@@ -73,7 +73,8 @@ def choose_stages(functional: Functional) -> StagesChoice:
         return found
     has_tangents = functional.runner.adjoint.has_tangents
     fields = [c for c in functional.controls.items if c.size > 1]
-    if size > FEW and has_tangents and all(c.prior is not None or c.roughness is not None for c in fields):
+    known = all(c.prior is not None or c.roughness is not None for c in fields)
+    if size > FEW and fields and known and has_tangents:
         together = GaussNewtonCG(products=_VALLEY_PRODUCTS, tolerance=1e-6)
         reason = "fields with priors: L-BFGS, then Gauss-Newton with conjugate gradients"
         return StagesChoice([Stage(LBFGS(memory=_MEMORY), 60), Stage(together, 20)], f"{size} unknowns are {reason}")
