@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omegaconf import OmegaConf
 from rich.console import Console
@@ -17,6 +18,9 @@ from pdefit.cli.run.recorded import open_run
 from pdefit.cli.runtime import processes
 from pdefit.inverse.fit.drivers import Hosted
 from pdefit.output.store.fit_checkpoint import Saved
+
+if TYPE_CHECKING:
+    from pdefit.cli.run.build_members import MemberExperiment
 
 
 def followed(verb: str, words: Sequence[str]) -> bool:
@@ -50,8 +54,8 @@ def lead(job: Job) -> None:
     **Arguments:** `job`: the run, whose configuration and provenance are written.
     """
     settings = job.settings
-    first = settings.starts is not None and settings.starts.when == "always"
-    alone = {"driver=hosted": isinstance(settings.driver, Hosted), "members": settings.members, "starts=always": first}
+    first = settings.starts is not None and settings.starts.when == "always" and not settings.members
+    alone = {"driver=hosted": isinstance(settings.driver, Hosted), "starts=always": first}
     if processes.joined() and any(alone.values()):
         named = next(name for name, is_set in alone.items() if is_set)
         raise PdefitError(f"{named} runs in one task yet; leave it out, or set --ntasks=1")
@@ -70,16 +74,27 @@ def _is_of_all_devices(words: Sequence[str]) -> bool:
 def _follow(changes: Sequence[str]) -> None:
     """Fit with the first process, which itself says what it refuses."""
     built = _built(processes.called(), changes)
-    processes.heard()
+    at_once = processes.heard()
     if isinstance(built, PdefitError):
         raise built
-    minimise(*built)
+    exp, job, saved = built
+    if isinstance(exp, Experiment):
+        minimise(exp, job, saved)
+        return
+    from pdefit.cli.run.members import follow_members
+
+    follow_members(exp, job, saved, at_once)
 
 
-def _built(run: str, changes: Sequence[str]) -> tuple[Experiment, Job, Saved | None] | PdefitError:
+def _built(run: str, changes: Sequence[str]) -> "tuple[Experiment | MemberExperiment, Job, Saved | None] | PdefitError":
     """The experiment of a run and its checkpoint, or why there is none."""
     try:
         job, saved = open_run([run, *changes], "resume", Console(quiet=True))
-        return build_experiment(job.settings), job, saved
+        if not job.settings.members:
+            return build_experiment(job.settings), job, saved
+        # here, because it loads xarray
+        from pdefit.cli.run.build_members import build_members
+
+        return build_members(job.settings), job, saved
     except PdefitError as error:
         return error

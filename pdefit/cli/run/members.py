@@ -15,7 +15,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
 from pdefit.analysis.goodness.evidence import largest_ratio
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
-from pdefit.cli.config.settings import Job
+from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.member_table import MemberTable
 from pdefit.cli.run.minimise import saved_state, saving
@@ -23,6 +23,7 @@ from pdefit.cli.run.pictures import pictures, report, tell
 from pdefit.cli.run.plan import compared_memory, process_bytes
 from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.cli.run.starts import STARTS
+from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say, warn
@@ -31,6 +32,7 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members.fit_members import AT_ONCE, fit_members, fit_members_again
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.inverse.objective.spread import devices_of_all
 from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.members import write_members
 from pdefit.output.store.summary import Summary
@@ -70,11 +72,13 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     )
     _certify(exp, [0], members.theta0[:1], job, "at the guess of the first member")
     watch.lap("certificates")
-    found = _fitted(exp, at_once, job, saved)
-    watch.lap("fit")
-    if settings.starts is not None:
-        found = _from_starts(exp, found, at_once, job)
-        watch.lap("starts")
+    processes.tell(at_once)
+    with processes.together():
+        found = _fitted(exp, at_once, job, saved)
+        watch.lap("fit")
+        if settings.starts is not None:
+            found = _from_starts(exp, found, at_once, job)
+            watch.lap("starts")
     spans = found.intervals(sigma_stated=first.sigma_stated)
     words = verdicts(found, exp)
     sample = _sample(found)
@@ -118,6 +122,25 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
         raise PdefitError(f"The gradient fails its certificate: {certificate['reason']} (certificate=warn goes on)")
 
 
+def follow_members(exp: MemberExperiment, job: Job, saved: Saved | None, at_once: int) -> None:
+    """The share of a process that follows in many fits.
+
+    **Arguments:**
+
+    - `exp`, `job`, `saved`: as the process that leads has them.
+    - `at_once`: the most members that run together, which the memory of that process decides.
+    """
+    with processes.together():
+        found = _fitted(exp, at_once, job, saved)
+        if job.settings.starts is not None:
+            _from_starts(exp, found, at_once, job)
+
+
+def _devices(settings: Settings) -> list[Any]:
+    """The devices that share members, those of all processes that work on them."""
+    return devices_of_all(settings.cores) if processes.joined() else settings.shared_by
+
+
 def _at_once(exp: MemberExperiment) -> tuple[int, int]:
     """The number of members that run together, and the memory of the process: as many as it allows, and no more than pay."""
     functional = exp.members.common
@@ -142,8 +165,8 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
             exp.members,
             exp.first.stages,
             at_once=at_once,
-            devices=settings.shared_by,
-            callback=saving(bar, "members", job.directory / "state", belongs),
+            devices=_devices(settings),
+            callback=None if processes.follows() else saving(bar, "members", job.directory / "state", belongs),
             resume=None if saved is None else RunState(saved.numbers, saved.arrays),
         )
 
@@ -152,11 +175,16 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
     """The fits after members that noise cannot explain, or all of them, had other starts too."""
     settings, folder = job.settings, job.directory / STARTS
     assert settings.starts is not None
-    words = verdicts(found, exp)
-    which = np.array([e for e, w in enumerate(words) if w != FITTED or settings.starts.when == "always"], int)
+    if processes.follows():
+        some = processes.heard()
+    else:
+        words = verdicts(found, exp)
+        some = [e for e, word in enumerate(words) if word != FITTED or settings.starts.when == "always"]
+        processes.tell(some)
+    which, count = np.array(some, int), found.loss.size
     if not which.size:
         return found
-    say(job.console, f"starts: {which.size} of {len(words)} members are fitted from {settings.starts.count - 1} others")
+    say(job.console, f"starts: {which.size} of {count} members are fitted from {settings.starts.count - 1} others")
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
     # an extended run may leave other members without a minimum
     belongs["of"] = which.tolist()
@@ -169,8 +197,8 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
             exp.first.stages,
             seed=settings.seed,
             at_once=at_once,
-            devices=settings.shared_by,
-            callback=saving(bar, "starts", folder, belongs),
+            devices=_devices(settings),
+            callback=None if processes.follows() else saving(bar, "starts", folder, belongs),
             resume=saved_state(folder, belongs),
         )
     say(job.console, f"starts: {int((better.start > 0).sum())} of them ended lower from another start")

@@ -92,14 +92,10 @@ def _together(fit: Callable[[], fitting.Fit], settings: Settings) -> fitting.Fit
     """The result of a fit that several processes share, with all arrays in each; they part afterwards."""
     if not processes.joined():
         return fit()
-    try:
+    with processes.together():
         found = fit()
         theta, equations = gathered((found.theta, found.equations))
         functional = over_cores(gathered(on_one(found.functional)), settings.shared_by)
-    except jax.errors.JaxRuntimeError:
-        processes.lost()
-        raise
-    processes.part()
     return dataclasses.replace(found, functional=functional, theta=theta, equations=equations)
 
 

@@ -14,7 +14,8 @@ import re
 import socket
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from shlex import quote
 from typing import Any
 
@@ -125,6 +126,22 @@ def part() -> None:
     for peer in _peers:
         peer.close()
     _peers.clear()
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """A block of work in common. Where one process is lost in it all end, and after it each goes on by itself."""
+    if not _peers:
+        yield
+        return
+    import jax
+
+    try:
+        yield
+    except jax.errors.JaxRuntimeError:
+        lost()
+        raise
+    part()
 
 
 def dismiss(code: int) -> None:

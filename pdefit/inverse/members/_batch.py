@@ -35,7 +35,7 @@ def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "
 def advanced(
     members: Members, optimizer: AbstractOptimizer, carry: Carry, limit: Int[np.ndarray, " B"], batch: AbstractBatch
 ) -> tuple[Int[np.ndarray, " B"], Carry]:
-    """The number of evaluations that each member has taken, and its state after them.
+    """The number of evaluations that each member has taken, and its state after them, on one device.
 
     **Arguments:**
 
@@ -43,8 +43,8 @@ def advanced(
     - `limit`: the most evaluations of each. 0 only compiles.
     - `batch`: how they are run.
     """
-    taken, carry = jax.block_until_ready(_advanced(members, optimizer, carry, jnp.asarray(limit), batch))
-    return np.asarray(taken), on_one_device(carry)
+    taken, carry = on_one_device(jax.block_until_ready(_advanced(members, optimizer, carry, limit, batch)))
+    return np.asarray(taken), carry
 
 
 @eqx.filter_jit

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap
+from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.fit.result import RunState, pack, unpack
 from pdefit.inverse.fit.stages import Stage, keeps, prepares
@@ -106,13 +106,18 @@ class MemberRun:
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def _size(self, count: int) -> int:
-        """The size of a batch for so many members: a power of two that the devices share."""
+        """The size of a batch for so many members: the multiple of the devices that holds a power of two."""
         least = max(len(self.devices), 1)
-        return max(least, min(1 << (count - 1).bit_length(), 1 << (self.largest.bit_length() - 1)))
+        return -(-min(1 << (count - 1).bit_length(), 1 << (self.largest.bit_length() - 1)) // least) * least
 
     @property
     def _batch(self) -> AbstractBatch:
         return Devices(self.devices) if len(self.devices) > 1 else Vmap()
+
+    def _handed(self, tree: Any) -> Any:
+        """A tree as a program of several processes takes it: in host memory, the same in each."""
+        others = any(device.process_index != jax.process_index() for device in self.devices)
+        return jax.tree.map(lambda x: np.asarray(x) if isinstance(x, jax.Array) else x, tree) if others else tree
 
     @property
     def _optimizer(self) -> AbstractOptimizer:
@@ -144,8 +149,8 @@ class MemberRun:
             here = np.maximum(self.slots, 0)
             active = (self.slots >= 0) & ~self.ended[here]
             limit = np.where(active, np.minimum(_CHUNK, most - self.used[here]), 0)
-            assert self.carry is not None
-            taken, self.carry = _batch.advanced(self._here(), self._optimizer, self.carry, limit, self._batch)
+            here_now, carry = self._handed((self._here(), self.carry))
+            taken, self.carry = _batch.advanced(here_now, self._optimizer, carry, limit, self._batch)
             self._account(active, here, taken, most)
             again = self._begin_anew(here[active])
             left = int((~self.ended).sum())
@@ -218,6 +223,7 @@ class MemberRun:
         size, parts = self._size(self.own.count), []
         for begin in range(0, self.own.count, size):
             index = np.minimum(np.arange(begin, begin + size), self.own.count - 1)
-            found = function(self.members.take(index), jnp.asarray(self.theta[index]), self._batch)
+            some, theta = self._handed((self.members.take(index), jnp.asarray(self.theta[index])))
+            found = on_one_device(function(some, theta, self._batch))
             parts.append([np.asarray(x)[: self.own.count - begin] for x in found])
         return tuple(np.concatenate(x) for x in zip(*parts, strict=True))

@@ -58,17 +58,25 @@ def over_processes(objective: Objective, most: int) -> Objective:
 
     **Errors:** PdefitError where the processes cannot share the work evenly.
     """
-    alone, devices = on_one(objective), jax.devices()
+    alone, devices = on_one(objective), devices_of_all(most)
     processes, count = jax.process_count(), _trajectories(alone)
     what = "recordings" if isinstance(alone, Recordings) else "segments"
     if isinstance(alone, Functional) and count == 1:
         shape = getattr(getattr(alone.problem.system, "grid", None), "shape", (1,))
         count, what = shape[0], "points along the first axis of a grid"
-    each = most if devices[0].platform == "cpu" else jax.local_device_count()
+    each = len(devices) // processes
     if not (shares := [n for n in range(1, each + 1) if count % (n * processes) == 0]):
         raise PdefitError(f"{count} {what} cannot be shared evenly by {processes} processes; change --ntasks")
-    own = [[d for d in devices if d.process_index == k][: shares[-1]] for k in range(processes)]
-    return spread(alone, [device for some in own for device in some])
+    return spread(alone, [device for k in range(processes) for device in devices[k * each :][: shares[-1]]])
+
+
+def devices_of_all(most: int) -> list[Any]:
+    """The devices of all processes of JAX, the same number of each.
+
+    **Arguments:** `most`: the most devices of a process on a CPU; of GPUs it takes all.
+    """
+    each = most if jax.devices()[0].platform == "cpu" else jax.local_device_count()
+    return [device for k in range(jax.process_count()) for device in jax.local_devices(k)[:each]]
 
 
 def gathered(tree: PyTree) -> PyTree:
