@@ -49,7 +49,7 @@ def advanced(
 
 @eqx.filter_jit
 def _advanced(
-    members: Members, optimizer: AbstractOptimizer, carry: Carry, limit: Array, batch: AbstractBatch
+    members: Members, optimizer: AbstractOptimizer, carry: Carry, limit: Array | np.ndarray, batch: AbstractBatch
 ) -> tuple[Array, Carry]:
     def one(functional: Any, carry: Carry, limit: Array) -> tuple[Array, Carry]:
         return advance_unlogged(functional, optimizer, carry, limit)

@@ -22,7 +22,7 @@ sys.path[:0] = [sys.argv[1]]
 from problems import fisher_functional
 import pdefit
 from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT
-from pdefit.inverse.objective.spread import agreed, gathered, over_processes
+from pdefit.inverse.objective.spread import agreed, devices_of_all, gathered, over_processes
 
 single = fisher_functional(count=3)
 for objective in (single, pdefit.Recordings([single, fisher_functional(count=3, noise=0.1)])):
@@ -34,6 +34,11 @@ for objective in (single, pdefit.Recordings([single, fisher_functional(count=3, 
     )
     worst = max(float(np.max(np.abs(a - b)) / np.max(np.abs(a))) for a, b in pairs if a.size)
     print(worst, agreed(shared, jax.process_index()))
+members = pdefit.Members.of([single, fisher_functional(count=3, noise=0.1)])
+stages = [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt(), 2)]
+shared, alone = (pdefit.fit_members(members, stages, devices=d) for d in (devices_of_all(1), ()))
+pairs = zip((shared.theta, shared.loss, shared.matrix), (alone.theta, alone.loss, alone.matrix), strict=True)
+print(max(float(np.max(np.abs(a - b)) / np.max(np.abs(a))) for a, b in pairs), 0)
 processes.part()
 """
 GRID = ("experiment=reaction/fisher_front", "system.grid.shape=[16]", "times={start: 0.0, stop: 2.0, count: 3}")
@@ -66,7 +71,7 @@ def _state(run: Path) -> dict[str, np.ndarray]:
         return {str(x.attrs["name"]): np.asarray(x) for x in file.values() if isinstance(x, h5py.Dataset)}
 
 
-def test_two_processes_evaluate_what_one_does(tmp_path):
+def test_two_processes_evaluate_and_fit_members_as_one_does(tmp_path):
     tests = Path(__file__).parents[2]
     for code, out, error in _ended(_tasks(tmp_path, 1, sys.executable, "-c", POINT, str(tests))):
         assert code == 0, error
