@@ -23,7 +23,6 @@ UNMEASURED = (
     "cardiac/voltage_only_50ms",
     "cardiac/voltage_only_film",
     "flow/temperature_from_velocity/noisy",
-    "sphere/embryo_twin_12",
 )
 
 _NUMBER = r"(?<![\w.^-])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?)"
