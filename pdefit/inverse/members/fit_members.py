@@ -48,7 +48,8 @@ def fit_members(
     - `stages`: optimizers or stages as of `pdefit.fit`, without rules that end them and without reweighting; by default
       those that `choose_stages` chooses for the first member.
     - `at_once`: the most members that run together; default 128. Fewer take less memory.
-    - `devices`: devices that share them; by default one.
+    - `devices`: devices that share them; by default one. Those of other processes may be among them, after
+      `jax.distributed.initialize()`: then each process makes the same call, and has all results.
     - `callback`: called after every few evaluations.
     - `resume`: a state that a callback took from an earlier call with the same arguments. The fits go on from there, with
       the same bits.

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pandas
 import pytest
+import xarray
 
+ROOT = Path(__file__).parents[3]
 # value, gradient and normal equations on one process, and on two
 POINT = """
 import sys
@@ -121,6 +124,32 @@ def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_pa
     whole, cut = _state(tmp_path / "whole"), _state(tmp_path / "cut")
     assert whole.keys() == cut.keys() and all(np.array_equal(whole[n], cut[n], equal_nan=True) for n in whole)
     np.testing.assert_array_equal(_history(tmp_path / "whole"), _history(tmp_path / "cut"))
+
+
+@pytest.mark.slow
+def test_many_fits_of_two_processes_are_those_of_one_and_go_on_with_the_same_bits(tmp_path):
+    with xarray.open_dataset(ROOT / "data" / "populations" / "lotka_volterra_500.h5", engine="h5netcdf") as file:
+        file.isel(system=slice(5)).to_netcdf(tmp_path / "five.h5", engine="h5netcdf")
+    words = (
+        "experiment=populations/lotka_volterra_500",
+        "data.path=five.h5",
+        "~stages.half",
+        "starts.count=5",
+        *SHARED[len(GRID) :],
+    )
+    alone = (word for word in words if word != "device=all")
+    pdefit = Path(sys.executable).with_name("pdefit")
+    assert subprocess.run([pdefit, "fit", *alone, "hydra.run.dir=one"], cwd=tmp_path, timeout=300).returncode == 0
+    assert [code for code, _, _ in _ended(_pdefit(tmp_path, 7, "fit", *words, "hydra.run.dir=two"))] == [0, 0]
+    tasks, state = _pdefit(tmp_path, 8, "fit", *words, "hydra.run.dir=cut"), tmp_path / "cut" / "state" / "state.h5"
+    while not state.exists() and all(task.poll() is None for task in tasks):
+        time.sleep(0.02)
+    tasks[1].kill()
+    assert "another process of this fit has ended" in _ended(tasks)[0][2]
+    assert [code for code, _, _ in _ended(_pdefit(tmp_path, 9, "resume", "cut"))] == [0, 0]
+    one, two, cut = (pandas.read_csv(tmp_path / run / "members.csv") for run in ("one", "two", "cut"))
+    pandas.testing.assert_frame_equal(two, cut, check_exact=True)
+    pandas.testing.assert_frame_equal(one, two, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
