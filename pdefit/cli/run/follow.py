@@ -81,6 +81,7 @@ def _follow(changes: Sequence[str]) -> None:
     if isinstance(exp, Experiment):
         minimise(exp, job, saved)
         return
+    # here, because it loads xarray
     from pdefit.cli.run.members import follow_members
 
     follow_members(exp, job, saved, at_once)
@@ -92,7 +93,6 @@ def _built(run: str, changes: Sequence[str]) -> "tuple[Experiment | MemberExperi
         job, saved = open_run([run, *changes], "resume", Console(quiet=True))
         if not job.settings.members:
             return build_experiment(job.settings), job, saved
-        # here, because it loads xarray
         from pdefit.cli.run.build_members import build_members
 
         return build_members(job.settings), job, saved

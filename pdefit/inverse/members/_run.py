@@ -149,8 +149,8 @@ class MemberRun:
             here = np.maximum(self.slots, 0)
             active = (self.slots >= 0) & ~self.ended[here]
             limit = np.where(active, np.minimum(_CHUNK, most - self.used[here]), 0)
-            here_now, carry = self._handed((self._here(), self.carry))
-            taken, self.carry = _batch.advanced(here_now, self._optimizer, carry, limit, self._batch)
+            some, carry = self._handed((self._here(), self.carry))
+            taken, self.carry = _batch.advanced(some, self._optimizer, carry, limit, self._batch)
             self._account(active, here, taken, most)
             again = self._begin_anew(here[active])
             left = int((~self.ended).sum())
