@@ -180,8 +180,11 @@ def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: 
     with figure(path, 7.0, 4.0) as fig:
         axes = fig.subplots()
         for k, name in enumerate(n for n in columns if not n.endswith(" baseline")):
-            axes.plot(ts, positive[name], color=COLORS[k % 9], label=name)
-            axes.plot(ts, positive[f"{name} baseline"], color=COLORS[k % 9], **dashed)
+            # a line of one time does not show
+            axes.plot(ts, positive[name], marker="o" if len(ts) == 1 else "", color=COLORS[k % 9], label=name)
+            axes.plot(
+                ts, positive[f"{name} baseline"], marker="x" if len(ts) == 1 else "", color=COLORS[k % 9], **dashed
+            )
         axes.plot([], [], color="black", label="forecast")
         axes.plot([], [], color="black", label=baseline, **dashed)
         label = with_unit("error", unit) if unit else "relative error"
