@@ -16,6 +16,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import minimise
 from pdefit.cli.run.recorded import open_run
 from pdefit.cli.runtime import processes
+from pdefit.cli.runtime.process import Stopwatch
 from pdefit.inverse.fit.drivers import Hosted
 from pdefit.output.store.fit_checkpoint import Saved
 
@@ -74,7 +75,7 @@ def _is_of_all_devices(words: Sequence[str]) -> bool:
 def _follow(changes: Sequence[str]) -> None:
     """Fit with the first process, which itself says what it refuses."""
     built = _built(processes.called(), changes)
-    at_once = processes.heard()
+    begun = processes.heard()
     if isinstance(built, PdefitError):
         raise built
     exp, job, saved = built
@@ -82,9 +83,10 @@ def _follow(changes: Sequence[str]) -> None:
         minimise(exp, job, saved)
         return
     # here, because it loads xarray
-    from pdefit.cli.run.members import follow_members
+    from pdefit.cli.run.members import minimise_members
 
-    follow_members(exp, job, saved, at_once)
+    # many fits begin with the number of those that run together
+    minimise_members(exp, job, saved, at_once=begun, watch=Stopwatch())
 
 
 def _built(run: str, changes: Sequence[str]) -> "tuple[Experiment | MemberExperiment, Job, Saved | None] | PdefitError":

@@ -73,12 +73,7 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     _certify(exp, [0], members.theta0[:1], job, "at the guess of the first member")
     watch.lap("certificates")
     processes.tell(at_once)
-    with processes.together():
-        found = _fitted(exp, at_once, job, saved)
-        watch.lap("fit")
-        if settings.starts is not None:
-            found = _from_starts(exp, found, at_once, job)
-            watch.lap("starts")
+    found = minimise_members(exp, job, saved, at_once, watch)
     spans = found.intervals(sigma_stated=first.sigma_stated)
     words = verdicts(found, exp)
     sample = _sample(found)
@@ -122,18 +117,24 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
         raise PdefitError(f"The gradient fails its certificate: {certificate['reason']} (certificate=warn goes on)")
 
 
-def follow_members(exp: MemberExperiment, job: Job, saved: Saved | None, at_once: int) -> None:
-    """The share of a process that follows in many fits.
+def minimise_members(
+    exp: MemberExperiment, job: Job, saved: Saved | None, at_once: int, watch: Stopwatch
+) -> MemberFits:
+    """The fits of all members, also from other starts. Processes that share them make the same call.
 
     **Arguments:**
 
-    - `exp`, `job`, `saved`: as the process that leads has them.
-    - `at_once`: the most members that run together, which the memory of that process decides.
+    - `exp`, `job`, `saved`: as of `run_members`.
+    - `at_once`: the most members that run together, which the memory of the process that leads decides.
+    - `watch`: told of the parts.
     """
     with processes.together():
         found = _fitted(exp, at_once, job, saved)
+        watch.lap("fit")
         if job.settings.starts is not None:
-            _from_starts(exp, found, at_once, job)
+            found = _from_starts(exp, found, at_once, job)
+            watch.lap("starts")
+    return found
 
 
 def _devices(settings: Settings) -> list[Any]:
@@ -166,7 +167,7 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
             exp.first.stages,
             at_once=at_once,
             devices=_devices(settings),
-            callback=None if processes.follows() else saving(bar, "members", job.directory / "state", belongs),
+            callback=saving(bar, "members", job.directory / "state", belongs),
             resume=None if saved is None else RunState(saved.numbers, saved.arrays),
         )
 
@@ -198,7 +199,7 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
             seed=settings.seed,
             at_once=at_once,
             devices=_devices(settings),
-            callback=None if processes.follows() else saving(bar, "starts", folder, belongs),
+            callback=saving(bar, "starts", folder, belongs),
             resume=saved_state(folder, belongs),
         )
     say(job.console, f"starts: {int((better.start > 0).sum())} of them ended lower from another start")

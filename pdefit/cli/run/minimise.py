@@ -99,8 +99,12 @@ def _together(fit: Callable[[], fitting.Fit], settings: Settings) -> fitting.Fit
     return dataclasses.replace(found, functional=functional, theta=theta, equations=equations)
 
 
-def saving(bar: MembersProgress, what: str, folder: Path, belongs: dict[str, Any]) -> Callable[[MemberProgress], None]:
+def saving(
+    bar: MembersProgress, what: str, folder: Path, belongs: dict[str, Any]
+) -> Callable[[MemberProgress], None] | None:
     """A callback of many fits that shows their progress, saves their state every few seconds, and ends them at a signal.
+
+    None in a process that follows another one in these fits, which does all of that.
 
     **Arguments:**
 
@@ -108,6 +112,9 @@ def saving(bar: MembersProgress, what: str, folder: Path, belongs: dict[str, Any
     - `folder`: of the checkpoints.
     - `belongs`: what identifies the run.
     """
+
+    if processes.follows():
+        return None
 
     @interrupts.uninterrupted()
     def callback(progress: MemberProgress) -> None:
