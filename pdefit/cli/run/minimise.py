@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from pdefit._util import interrupts
 from pdefit.cli.config.settings import Job, Settings
+from pdefit.cli.run.course import Course
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.cli.runtime import processes
@@ -63,6 +64,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
         return _together(fit, settings)
     keep = 0 if resume is None else resume.iterations
     printed = [] if resume is None else list(resume.numbers["events"])
+    course = Course(directory / "course.h5", exp, settings.store.dtype, job.name, keep)
     with HistoryFile(directory / "history.h5", recorded.names(), keep) as history, FitProgress(console) as bar:
 
         @interrupts.uninterrupted()
@@ -74,6 +76,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
                     row[: record.theta.size] = record.theta
             controls = np.asarray(physical(recorded, jnp.asarray(thetas)))
             history.append(p.records, controls)
+            course(p.iteration, p.functional.controls, p.theta)
             state = p.state()
             save_state(directory / "state", Saved(state.numbers, state.arrays, belongs))
             bar(p)
@@ -85,7 +88,9 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
                 raise KeyboardInterrupt
 
         processes.tell("begin")
-        return _together(partial(fit, callback=callback), settings)
+        found = _together(partial(fit, callback=callback), settings)
+        course(found.iterations, found.functional.controls, np.asarray(found.theta), is_last=True)
+        return found
 
 
 def _together(fit: Callable[[], fitting.Fit], settings: Settings) -> fitting.Fit:

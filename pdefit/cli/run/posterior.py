@@ -13,10 +13,10 @@ from jaxtyping import Array
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
 from pdefit.cli.config.settings import Job, PosteriorSettings, Settings
+from pdefit.cli.run.course import control_coords, file_name
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import derived, predicted
 from pdefit.cli.runtime.terminal import RunsProgress, say, warn
-from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.drivers import Traced
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
@@ -93,8 +93,8 @@ def _write(
     for control in found.functional.controls.items:
         if control.path not in posterior.prior_standard_deviation:
             continue
-        name = control.path.removeprefix("y0.").replace(".", "_").replace("[", "_").rstrip("]")
-        coords[name], truth, samples = _coords(exp, control), exp.true_value(control), drawn[control.path]
+        name = file_name(control.path)
+        coords[name], truth, samples = control_coords(exp, control), exp.true_value(control), drawn[control.path]
         estimate, std = np.asarray(control.where(found.problem)), posterior.standard_deviation[control.path]
         frames[name] = {"predicted": estimate, "std": std, "prior": posterior.prior_standard_deviation[control.path]}
         frames[name] |= {f"sample{i + 1}": x for i, x in enumerate(samples[:wanted])}
@@ -117,18 +117,6 @@ def _coverage(error: np.ndarray, std: np.ndarray, samples: np.ndarray, dims: tup
         inside = np.abs(error - error.mean(axis, keepdims=True)) <= _HALF * spread
         parts[f"without its mean along {dim}"] = float(np.mean(inside))
     return parts
-
-
-def _coords(exp: Experiment, control: BoundControl) -> FieldCoords:
-    """The axes of a control: those of its field of the state, those of the grid, or running numbers."""
-    problem, (root, _, name) = exp.first.problem, control.name.partition(".")
-    if root == "y0":
-        return field_coords(problem.system, problem.y0)[name or "y"]
-    grid = getattr(problem.system, "grid", None)
-    if grid is not None and getattr(grid, "shape", None) == control.shape:
-        return grid.coords(control.unit, control.path)
-    axes = {f"{control.path}_{i}": np.arange(n) for i, n in enumerate(control.shape)}
-    return FieldCoords(tuple(axes), axes, control.unit)
 
 
 # a standard deviation of so many draws has a relative standard error of 1 / sqrt(2 (24 - 1)), 15 %

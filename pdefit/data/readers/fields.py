@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import xarray
 
 KINDS = ("true", "observed", "predicted", "std", "prior", "sigma")
+# the unit of a film over the evaluations of a fit, whose frames are numbered by them
+EVALUATION = "evaluation"
 # variables up to this size are read at once, larger ones frame by frame
 _AT_ONCE = 32 << 20
 
@@ -133,6 +135,10 @@ class Film:
             return f"{self.ts[number]:.6g}{unit}"
         decimals = max(0, -int(np.floor(np.log10(step) - 0.5)))
         return f"{self.ts[number]:.{min(decimals, 6)}f}{unit}"
+
+    def title_of(self, number: int) -> str:
+        """The heading of a frame: its time, or the evaluation of a film over a fit."""
+        return f"evaluation {self.ts[number]:.0f}" if self.time_unit == EVALUATION else f"t = {self.when(number)}"
 
     def is_small(self, field: str) -> bool:
         """Whether all frames of a variable may be held in memory at once."""

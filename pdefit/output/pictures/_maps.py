@@ -115,7 +115,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
             scene.draw(column, number)
             # beside a single row, which is low, a label is broken into two lines
             phase = (", " if is_strip else "\n") + "forecast" if number >= film.forecast else ""
-            column[0].set_title(f"t = {film.when(number)}{phase}", fontsize=9, color=BEYOND if phase else "black")
+            column[0].set_title(f"{film.title_of(number)}{phase}", fontsize=9, color=BEYOND if phase else "black")
             for axes, name in zip(column, names, strict=True):
                 axes.set(xlabel=quantity.axes[1].label, ylabel=f"{name}\n{quantity.axes[0].label}")
                 if is_strip:

@@ -121,7 +121,7 @@ def _frames(film: Film, scene: Scene, numbers: Sequence[int]) -> Iterator[np.nda
 
 def _clock(fig: Figure, film: Film, number: int) -> list[Any]:
     """The time of a frame, and whether the model was fitted to it."""
-    told: list[Any] = [fig.text(0.012, 0.985, f"t = {film.when(number)}", ha="left", va="top", fontsize=10)]
+    told: list[Any] = [fig.text(0.012, 0.985, film.title_of(number), ha="left", va="top", fontsize=10)]
     if film.forecast < film.ts.size:
         phase, color = ("forecast", BEYOND) if number >= film.forecast else ("fit", "black")
         told.append(fig.text(0.988, 0.985, phase, ha="right", va="top", fontsize=10, weight="bold", color=color))

@@ -1,7 +1,7 @@
 """Figures and movie of a run, drawn from its directory alone."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pdefit.output.pictures._maps import draw_map, draw_misfit, draw_whole
 from pdefit.output.pictures._members import draw_histograms, draw_members, draw_recordings, draw_starts
 from pdefit.output.pictures._movie import draw_movie, has_movie
 from pdefit.output.pictures._orbits import draw_orbits
-from pdefit.output.pictures._quantities import bodies, quantities
+from pdefit.output.pictures._quantities import Quantity, bodies, quantities
 from pdefit.output.pictures._recordings import recordings_figure
 from pdefit.output.pictures._traces import (
     draw_body_traces,
@@ -80,6 +80,12 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
         attempt("records", draw_members, run / "members.h5")
     if files.has("maps.h5"):
         attempt("maps", _draw_maps, run / "maps.h5")
+    if files.has("course.h5"):
+        try:
+            with open_film(run / "course.h5") as film:
+                _draw_planes(film, "course", attempt)
+        except PdefitError as error:
+            drawn.notes.append(f"no course: {error}")
     films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
     if films:
         drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, _turns(summary.recordings)))
@@ -104,6 +110,14 @@ def _draw_maps(path: Path, file: Path) -> None:
         draw_whole(path, maps)
 
 
+def _draw_planes(film: Film, name: str, attempt: Callable[..., None]) -> list[Quantity]:
+    """Draw the first fields on planes, in figures of that name; returns these fields."""
+    maps = planes(film)[:_MOST_MAPS] if film.ts.size else []
+    for i, plane in enumerate(maps):
+        attempt(name if i == 0 else f"{name}_{plane.slug}", draw_map, film, plane)
+    return maps
+
+
 def _turns(recordings: dict[str, Any]) -> dict[str, list[float]]:
     """For every recording that has an own control `orientation` its numbers, by which maps of spheres are turned back."""
     own = {n: one.get("own") or {} for n, one in recordings.items()}
@@ -112,17 +126,19 @@ def _turns(recordings: dict[str, Any]) -> dict[str, list[float]]:
 
 
 def draw_run_movie(run: Path) -> Drawn:
-    """Draw movie.mp4 of a run, if something in it moves in space."""
-    drawn = Drawn()
-    if RunFiles(run).has("fields.h5"):
-        drawn.attempt(run / "movie.mp4", lambda path: _movie(run, path, drawn))
+    """Draw movie.mp4 of a run, if something in it moves in space, and course.mp4 of unknown fields over its evaluations."""
+    drawn, files = Drawn(), RunFiles(run)
+    if files.has("fields.h5"):
+        drawn.attempt(run / "movie.mp4", lambda path: _movie(path, _opened(run, drawn)))
+    if files.has("course.h5"):
+        drawn.attempt(run / "course.mp4", lambda path: _movie(path, open_film(run / "course.h5")))
     # a system without space has no movie, which is no reason for a note
     drawn.files = [file for file in drawn.files if file.exists()]
     return drawn
 
 
-def _movie(run: Path, path: Path, drawn: Drawn) -> Path:
-    with _opened(run, drawn) as film:
+def _movie(path: Path, opened: AbstractContextManager[Film]) -> Path:
+    with opened as film:
         return draw_movie(path, film) if has_movie(film) else path
 
 
@@ -153,10 +169,8 @@ def _draw_film(film: Film, attempt: Callable[..., None]) -> None:
         attempt("fields", draw_orbits, film, moving)
         attempt("traces", draw_body_traces, film, moving)
         return
-    maps = planes(film)[:_MOST_MAPS]
+    maps = _draw_planes(film, "fields", attempt)
     lines = [q for q in shown if len(q.axes) == 1]
-    for i, plane in enumerate(maps):
-        attempt("fields" if i == 0 else f"fields_{plane.slug}", draw_map, film, plane)
     if lines:
         attempt("fields_lines" if maps else "fields", draw_spacetime, film, lines)
     compared = [q for q in maps if "observed" in q.field.kinds]

@@ -1,0 +1,101 @@
+"""course.h5: how unknown fields grow sharp, a film over the evaluations of a fit; and their names and axes in files."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit._util.atomic import beside
+from pdefit._util.errors import PdefitError
+from pdefit.cli.run.experiment import Experiment
+from pdefit.data.readers.fields import EVALUATION, open_film
+from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.output.store.fields import FieldsFile
+from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.fields import field_coords
+
+# a frame follows when there were so many times as many evaluations as at the one before
+_APART = 1.5
+
+
+class Course:
+    """Writer of course.h5. Frames lie further and further apart, so that a long fit has about a dozen.
+
+    Fields are the controls on the points of the grid, or of an initial state. Without any there is no file.
+
+    **Arguments:**
+
+    - `path`: where it is written, anew with each frame.
+    - `exp`: the experiment.
+    - `dtype`, `title`: of the file.
+    - `keep`: evaluations of an existing file whose frames are kept; 0 for a new file. Frames that cannot be read are left out.
+    """
+
+    def __init__(self, path: Path, exp: Experiment, dtype: str, title: str, keep: int = 0):
+        fields = [c for c in exp.functional.controls.items if c.is_field and not c.is_node]
+        fields = [c for c in fields if c.is_state or _grid(exp, c) is not None]
+        self._coords = {c.path: control_coords(exp, c) for c in fields}
+        self._truth = {c.path: exp.true_value(c) for c in fields}
+        self._about = path, dtype, title
+        self._frames = _frames(path, [*map(file_name, self._coords)], keep)
+
+    def __call__(self, evaluations: int, controls: Controls, theta: np.ndarray, is_last: bool = False) -> None:
+        """Write a frame where it is time for one, and for the last.
+
+        **Arguments:**
+
+        - `evaluations`: their number.
+        - `controls`, `theta`: those of the stage, and the best point.
+        - `is_last`: whether the fit ends here.
+        """
+        if self._coords and (is_last or evaluations >= _APART * max(self._frames, default=0)):
+            self._add(evaluations, controls, theta)
+
+    def _add(self, evaluations: int, controls: Controls, theta: np.ndarray) -> None:
+        parts = zip(controls.items, controls.split(jnp.asarray(theta)), strict=True)
+        # a state that a stage does not move is not among its controls
+        fields = {c.path: np.asarray(c.to_physical(part)) for c, part in parts if c.path in self._coords}
+        self._frames[evaluations] = {f"{file_name(path)}_predicted": x for path, x in fields.items()}
+        (path, dtype, title), ts = self._about, np.asarray([*self._frames], float)
+        truth = {file_name(path): x for path, x in self._truth.items() if x is not None}
+        coords = {file_name(path): x for path, x in self._coords.items()}
+        kinds = {name: ("predicted", "true") if name in truth else ("predicted",) for name in coords}
+        known = {f"{name}_true": x for name, x in truth.items()}
+        with beside(path) as neighbour:
+            with FieldsFile(neighbour, ts, EVALUATION, coords, kinds, dtype, np.zeros(ts.size), title) as film:
+                for frame in self._frames.values():
+                    film.append(frame | known)
+
+
+def _frames(path: Path, names: list[str], keep: int) -> dict[int, dict[str, np.ndarray]]:
+    """Frames of an existing file up to an evaluation; none where it is missing, damaged, or of other fields."""
+    with contextlib.suppress(PdefitError, KeyError), open_film(path) as film:
+        numbers = [n for n, evaluation in enumerate(film.ts) if evaluation <= keep]
+        return {
+            int(film.ts[n]): {f"{name}_predicted": film.frame(name, "predicted", n) for name in names} for n in numbers
+        }
+    return {}
+
+
+def file_name(path: str) -> str:
+    """The name of a control in files: `y0.v[3]` is `v_3`."""
+    return path.removeprefix("y0.").replace(".", "_").replace("[", "_").rstrip("]")
+
+
+def _grid(exp: Experiment, control: BoundControl) -> Any:
+    """The grid on whose points a control lies; None for another control."""
+    grid = getattr(exp.first.problem.system, "grid", None)
+    return grid if getattr(grid, "shape", None) == control.shape else None
+
+
+def control_coords(exp: Experiment, control: BoundControl) -> FieldCoords:
+    """The axes of a control: those of its field of the state, those of the grid, or running numbers."""
+    problem, (root, _, name) = exp.first.problem, control.name.partition(".")
+    if root == "y0":
+        return field_coords(problem.system, problem.y0)[name or "y"]
+    if (grid := _grid(exp, control)) is not None:
+        return grid.coords(control.unit, control.path)
+    axes = {f"{control.path}_{i}": np.arange(n) for i, n in enumerate(control.shape)}
+    return FieldCoords(tuple(axes), axes, control.unit)
