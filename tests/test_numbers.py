@@ -18,7 +18,6 @@ SOURCES = json.loads((ROOT / "docs" / "numbers.json").read_text())
 
 # many minutes, or not yet measured on an idle machine
 UNMEASURED = (
-    "cardiac/canine_traces",
     "cardiac/voltage_only",
     "cardiac/voltage_only_50ms",
     "cardiac/voltage_only_film",
