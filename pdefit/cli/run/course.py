@@ -35,9 +35,12 @@ class Course:
 
     def __init__(self, path: Path, exp: Experiment, dtype: str, title: str, keep: int = 0):
         fields = [c for c in exp.functional.controls.items if c.is_field and not c.is_node]
-        fields = [c for c in fields if c.is_state or _grid(exp, c) is not None]
-        self._coords = {c.path: control_coords(exp, c) for c in fields}
-        self._truth = {c.path: exp.true_value(c) for c in fields}
+        coords = {c.path: control_coords(exp, c) for c in fields if c.is_state or _grid(exp, c) is not None}
+        # recordings may have grids of their own, and a truth its own
+        shapes = {c.path: c.shape for c in fields}
+        self._coords = {p: x for p, x in coords.items() if tuple(x.coords[d].size for d in x.dims) == shapes[p]}
+        truth = {c.path: exp.true_value(c) for c in fields if c.path in self._coords}
+        self._truth = {p: x for p, x in truth.items() if x is not None and x.shape == shapes[p]}
         self._about = path, dtype, title
         self._frames = _frames(path, [*map(file_name, self._coords)], keep)
 
@@ -59,7 +62,7 @@ class Course:
         fields = {c.path: np.asarray(c.to_physical(part)) for c, part in parts if c.path in self._coords}
         self._frames[evaluations] = {f"{file_name(path)}_predicted": x for path, x in fields.items()}
         (path, dtype, title), ts = self._about, np.asarray([*self._frames], float)
-        truth = {file_name(path): x for path, x in self._truth.items() if x is not None}
+        truth = {file_name(path): x for path, x in self._truth.items()}
         coords = {file_name(path): x for path, x in self._coords.items()}
         kinds = {name: ("predicted", "true") if name in truth else ("predicted",) for name in coords}
         known = {f"{name}_true": x for name, x in truth.items()}
