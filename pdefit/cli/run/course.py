@@ -34,15 +34,18 @@ class Course:
     """
 
     def __init__(self, path: Path, exp: Experiment, dtype: str, title: str, keep: int = 0):
-        fields = [c for c in exp.functional.controls.items if c.is_field and not c.is_node]
-        coords = {c.path: control_coords(exp, c) for c in fields if c.is_state or _grid(exp, c) is not None}
-        # recordings may have grids of their own, and a truth its own
-        shapes = {c.path: c.shape for c in fields}
-        self._coords = {p: x for p, x in coords.items() if tuple(x.coords[d].size for d in x.dims) == shapes[p]}
-        truth = {c.path: exp.true_value(c) for c in fields if c.path in self._coords}
-        self._truth = {p: x for p, x in truth.items() if x is not None and x.shape == shapes[p]}
-        self._about = path, dtype, title
-        self._frames = _frames(path, [*map(file_name, self._coords)], keep)
+        self._about, self._names = (path, dtype, title), dict[str, str]()
+        self._coords, self._truth = dict[str, FieldCoords](), dict[str, np.ndarray]()
+        for control in exp.functional.controls.items:
+            if not control.is_field or control.is_node or not (control.is_state or _grid(exp, control) is not None):
+                continue
+            coords, truth, name = control_coords(exp, control), exp.true_value(control), file_name(control.path)
+            # recordings may have grids of their own, and a truth its own
+            if tuple(coords.coords[dim].size for dim in coords.dims) == control.shape:
+                self._names[control.path], self._coords[name] = name, coords
+                if truth is not None and truth.shape == control.shape:
+                    self._truth[name] = truth
+        self._frames = _frames(path, [*self._coords], keep)
 
     def __call__(self, evaluations: int, controls: Controls, theta: np.ndarray, is_last: bool = False) -> None:
         """Write a frame where it is time for one, and for the last.
@@ -53,23 +56,22 @@ class Course:
         - `controls`, `theta`: those of the stage, and the best point.
         - `is_last`: whether the fit ends here.
         """
-        if self._coords and (is_last or evaluations >= _APART * max(self._frames, default=0)):
-            self._add(evaluations, controls, theta)
-
-    def _add(self, evaluations: int, controls: Controls, theta: np.ndarray) -> None:
+        if not self._coords or not (is_last or evaluations >= _APART * max(self._frames, default=0)):
+            return
         parts = zip(controls.items, controls.split(jnp.asarray(theta)), strict=True)
         # a state that a stage does not move is not among its controls
-        fields = {c.path: np.asarray(c.to_physical(part)) for c, part in parts if c.path in self._coords}
-        self._frames[evaluations] = {f"{file_name(path)}_predicted": x for path, x in fields.items()}
+        self._frames[evaluations] = {
+            f"{self._names[c.path]}_predicted": np.asarray(c.to_physical(part))
+            for c, part in parts
+            if c.path in self._names
+        }
         (path, dtype, title), ts = self._about, np.asarray([*self._frames], float)
-        truth = {file_name(path): x for path, x in self._truth.items()}
-        coords = {file_name(path): x for path, x in self._coords.items()}
-        kinds = {name: ("predicted", "true") if name in truth else ("predicted",) for name in coords}
-        known = {f"{name}_true": x for name, x in truth.items()}
+        kinds = {name: ("predicted", "true") if name in self._truth else ("predicted",) for name in self._coords}
+        truth = {f"{name}_true": x for name, x in self._truth.items()}
         with beside(path) as neighbour:
-            with FieldsFile(neighbour, ts, EVALUATION, coords, kinds, dtype, np.zeros(ts.size), title) as film:
+            with FieldsFile(neighbour, ts, EVALUATION, self._coords, kinds, dtype, np.zeros(ts.size), title) as film:
                 for frame in self._frames.values():
-                    film.append(frame | known)
+                    film.append(frame | truth)
 
 
 def _frames(path: Path, names: list[str], keep: int) -> dict[int, dict[str, np.ndarray]]:
