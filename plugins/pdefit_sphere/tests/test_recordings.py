@@ -76,7 +76,6 @@ def test_smoothing_of_knots():
     assert smoother.groups.shape == force.values.shape
 
 
-@pytest.mark.slow
 def test_certificate_and_posterior(joint):
     both, theta = joint
     # tangents of the whole record, and of orientation and delay by themselves

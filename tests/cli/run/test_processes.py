@@ -90,7 +90,6 @@ def _history(run: Path) -> np.ndarray:
         return np.asarray(file["loss"])
 
 
-@pytest.mark.slow
 def test_the_numbers_of_a_fit_are_those_of_one_process(tmp_path):
     shared = _pdefit(tmp_path, 2, "fit", *SHARED, "hydra.run.dir=two")
     alone = subprocess.run(
@@ -106,7 +105,6 @@ def test_the_numbers_of_a_fit_are_those_of_one_process(tmp_path):
         assert abs(row["estimate"] - two[name]["estimate"]) < 1e-3 * width
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_path, killed):
     words = (*SHARED, "stages=adam", "max_iterations=60")
@@ -126,7 +124,6 @@ def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_pa
     np.testing.assert_array_equal(_history(tmp_path / "whole"), _history(tmp_path / "cut"))
 
 
-@pytest.mark.slow
 def test_many_fits_of_two_processes_are_those_of_one_and_go_on_with_the_same_bits(tmp_path):
     with xarray.open_dataset(ROOT / "data" / "populations" / "lotka_volterra_500.h5", engine="h5netcdf") as file:
         file.isel(system=slice(5)).to_netcdf(tmp_path / "five.h5", engine="h5netcdf")
