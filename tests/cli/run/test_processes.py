@@ -105,11 +105,20 @@ def test_the_numbers_of_a_fit_are_those_of_one_process(tmp_path):
         assert abs(row["estimate"] - two[name]["estimate"]) < 1e-3 * width
 
 
+ADAM = ("fit", *SHARED, "stages=adam", "max_iterations=60")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The run of two processes that nothing stops."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    assert [code for code, _, _ in _ended(_pdefit(folder, 3, *ADAM, "hydra.run.dir=whole"))] == [0, 0]
+    return folder / "whole"
+
+
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_path, killed):
-    words = (*SHARED, "stages=adam", "max_iterations=60")
-    assert [code for code, _, _ in _ended(_pdefit(tmp_path, 3, "fit", *words, "hydra.run.dir=whole"))] == [0, 0]
-    tasks, state = _pdefit(tmp_path, 4, "fit", *words, "hydra.run.dir=cut"), tmp_path / "cut" / "state" / "state.h5"
+def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_path, killed, undisturbed):
+    tasks, state = _pdefit(tmp_path, 4, *ADAM, "hydra.run.dir=cut"), tmp_path / "cut" / "state" / "state.h5"
     while not state.exists() and all(task.poll() is None for task in tasks):
         time.sleep(0.02)
     tasks[killed].kill()
@@ -119,9 +128,9 @@ def test_a_killed_process_ends_all_and_the_fit_goes_on_with_the_same_bits(tmp_pa
         "error: another process of this fit has ended" in left[2] and "pdefit resume" in left[2] and "/cut`" in left[2]
     )
     assert [code for code, _, _ in _ended(_pdefit(tmp_path, 5, "resume", "cut"))] == [0, 0]
-    whole, cut = _state(tmp_path / "whole"), _state(tmp_path / "cut")
+    whole, cut = _state(undisturbed), _state(tmp_path / "cut")
     assert whole.keys() == cut.keys() and all(np.array_equal(whole[n], cut[n], equal_nan=True) for n in whole)
-    np.testing.assert_array_equal(_history(tmp_path / "whole"), _history(tmp_path / "cut"))
+    np.testing.assert_array_equal(_history(undisturbed), _history(tmp_path / "cut"))
 
 
 def test_many_fits_of_two_processes_are_those_of_one_and_go_on_with_the_same_bits(tmp_path):
