@@ -26,7 +26,7 @@ class FisherKPP(pdefit.ReactionDiffusion, AbstractExact, AbstractVerifiable):
     """
 
     time_unit: ClassVar[str] = "s"
-    D: Array = pdefit.parameter(unit="mm^2/s", positive=True, doc="diffusivity")
+    D: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity")
     r: Array = pdefit.parameter(unit="1/s", positive=True, doc="growth rate")
     front: float = 0.0
 
