@@ -127,6 +127,31 @@ def test_an_open_order_another_unit_and_other_positions_are_refused(read, film, 
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
+def test_an_experiment_names_the_axes_of_known_arrays(tmp_path):
+    """HDF5 without names of axes, on a square grid: `data.axes` has entries for fields and for arguments of the system."""
+    source = np.arange(16.0).reshape(4, 4)
+    with h5py.File(tmp_path / "film.h5", "w") as file:
+        for name, values in {"time": np.arange(3.0), "A": np.ones((4, 3, 4)), "source": source.T}.items():
+            file[name] = values
+    (tmp_path / "film.yaml").write_text(
+        f"""
+# A known source.
+system: {{name: reaction/association, grid: {{shape: [4, 4], extent: [100, 100], length_unit: um}}, D: 1.0}}
+data: {{path: {tmp_path / "film.h5"}, variables: {{A: A}}, sigma: {{A: 0.1}}, system: {{a: source}},
+  axes: {{a: [y, x], A: [y, time, x]}}}}
+observe: {{name: select, fields: [A]}}
+controls: {{k_A: {{guess: 1.0}}}}
+solver: {{name: rk4}}
+dt: 0.1
+"""
+    )
+    exp = pdefit.load_experiment(tmp_path / "film.yaml")
+    np.testing.assert_array_equal(exp.functional.problem.system.a, source)
+    assert exp.source.record.values["A"].shape == (3, 4, 4)
+    assert any("states no unit for source; the model's are taken: mol/L/s" in line for line in exp.remarks)
+    assert any("positions: a at x = 12.5 to 87.5 by 25 um, y = " in line for line in exp.choices)
+
+
 def test_a_length_beside_the_unit_of_lengths_is_converted(tmp_path, compose):
     """A radius is no parameter of its own, but its sphere has a unit of length."""
     with h5py.File(tmp_path / "radius.h5", "w") as file:
