@@ -16,7 +16,7 @@ from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import about_units, read_arrays
 from pdefit.data.readers.recordings import part_of
 from pdefit.data.readers.variable import DataFile, Variable, in_memory
-from pdefit.data.units import conversion
+from pdefit.data.units import powers_of
 from pdefit.systems.capabilities import FieldCoords
 from pdefit.systems.grid import AbstractGrid
 from pdefit.systems.system import AbstractSystem, parameters
@@ -64,13 +64,10 @@ def with_known(
 
 def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:
     """The unit of an argument: the declared one, or for a length such as a radius that of lengths beside it."""
+    if key in (declared := parameters(system)):
+        return declared[key].unit
     owner = functools.reduce(lambda part, name: getattr(part, name, None), key.split(".")[:-1], system)
-    length = getattr(owner, "length_unit", "1")
-    try:
-        conversion(stated, length)
-    except PdefitError:
-        length = "1"
-    return parameters(system)[key].unit if key in parameters(system) else length if stated else "1"
+    return getattr(owner, "length_unit", "1") if powers_of(stated or "1") == (1, 0) else "1"
 
 
 def _film(stored: Variable, key: str, places: FieldCoords, data: DataSettings) -> tuple[Variable, FieldCoords]:
