@@ -97,7 +97,7 @@ def unit_in_system(unit: str, length: str, time: str, name: str = "A parameter")
     """
     own = {"length": length, "time": time}
     others = set(_NAME.findall(unit)) - {*own, length, time}
-    powers = {other: found for other in others if (found := powers_of(other))}
+    powers = {other: found for other in others if (found := _powers(other))}
     if len(powers) == len(others) and not all(_agrees(other, *p, length, time) for other, p in powers.items()):
         words = {length: "length", time: "time"}
         for other, of in powers.items():
@@ -113,15 +113,13 @@ def unit_in_system(unit: str, length: str, time: str, name: str = "A parameter")
     return written.replace("/1", "") if written != unit else unit
 
 
-def powers_of(name: str) -> tuple[float, float] | None:
-    """The powers of length and time that a unit stands for; None for a unit of anything else, and of nothing.
-
-    **Arguments:** `name`: the unit. Pixels are lengths.
-    """
+def _powers(name: str) -> tuple[float, float] | None:
+    """The powers of length and time that a unit stands for; None for a unit of anything else, and of nothing."""
     try:
         found: dict[str, Any] = dict(_quantity(name).dimensionality)
     except PdefitError:
         return None
+    # pixels are the lengths of a camera
     powers = float(found.pop("[length]", 0) + found.pop("[printing_unit]", 0)), float(found.pop("[time]", 0))
     return powers if any(powers) and not found else None
 

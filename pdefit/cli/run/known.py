@@ -1,5 +1,6 @@
 """Arguments of a system that a data file holds, such as known velocities, in the units and axes of the system."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -16,7 +17,7 @@ from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import about_units, read_arrays
 from pdefit.data.readers.recordings import part_of
 from pdefit.data.readers.variable import DataFile, Variable, in_memory
-from pdefit.data.units import powers_of
+from pdefit.data.units import conversion
 from pdefit.systems.capabilities import FieldCoords
 from pdefit.systems.grid import AbstractGrid
 from pdefit.systems.system import AbstractSystem, parameters
@@ -63,11 +64,21 @@ def with_known(
 
 
 def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:
-    """The unit of an argument: the declared one, or for a length such as a radius that of lengths beside it."""
+    """The unit of an argument: the declared one.
+
+    For an array inside another argument, such as a radius, the unit of that argument, or its unit of lengths, or that of
+    times, whichever measures what the file states; "1" where none does.
+    """
     if key in (declared := parameters(system)):
         return declared[key].unit
-    owner = functools.reduce(lambda part, name: getattr(part, name, None), key.split(".")[:-1], system)
-    return getattr(owner, "length_unit", "1") if powers_of(stated or "1") == (1, 0) else "1"
+    root, *inside = key.split(".")
+    owner = functools.reduce(lambda part, name: getattr(part, name, None), [root, *inside][:-1], system)
+    above = [declared[root].unit] if root in declared else []
+    for unit in (*above, getattr(owner, "length_unit", "1"), system.time_unit):
+        with contextlib.suppress(PdefitError):
+            if stated and unit != "1" and conversion(stated, unit):
+                return unit
+    return "1"
 
 
 def _film(stored: Variable, key: str, places: FieldCoords, data: DataSettings) -> tuple[Variable, FieldCoords]:

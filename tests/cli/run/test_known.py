@@ -152,16 +152,29 @@ dt: 0.1
     assert any("positions: a at x = 12.5 to 87.5 by 25 um, y = " in line for line in exp.choices)
 
 
-def test_a_length_beside_the_unit_of_lengths_is_converted(tmp_path, compose):
-    """A radius is no parameter of its own, but its sphere has a unit of length."""
-    with h5py.File(tmp_path / "radius.h5", "w") as file:
-        file["radius"] = 0.25
-        file["radius"].attrs["units"] = "mm"
-        file["turns"] = 2.0
-        file["turns"].attrs["units"] = "1/day"
+def test_arrays_inside_another_argument_have_its_units(tmp_path, compose):
+    """A radius has the unit of lengths of its sphere, and the arrays of a force have that of the force, or of time."""
+    changes = {"unit_of_time": "min", "force": {"name": "sphere/knot_force", "knots": [2, 2, 4], "times": [0.0, 90.0]}}
     settings = compose(
         "+system=sphere/navier_stokes", "system.sphere.degree=4", "++system.sphere.length_unit=um", "~twin"
     )
-    data = DataSettings("radius.h5", {"u": "u"}, system={"sphere.radius": "radius", "rotation": "turns"})
-    system, told, remarks = with_known(settings.system.changed({"unit_of_time": "h"}), data, tmp_path / "radius.h5")
-    assert system.sphere.radius == 250.0 and float(system.rotation) == 2 / 24 and told is None and remarks == []
+    shape = np.shape(settings.system.changed(changes).build().force.values)
+    with h5py.File(tmp_path / "film.h5", "w") as file:
+        for name, values, unit in (
+            ("radius", 0.25, "mm"),
+            ("turns", 12.0, "1/h"),
+            ("push", np.ones(shape), "mm/h^2"),
+            ("begin", 0.5, "h"),
+            ("odd", 3.0, "K"),
+        ):
+            file[name] = values
+            file[name].attrs["units"] = unit
+    arguments = {"sphere.radius": "radius", "rotation": "turns", "force.values": "push", "delay": "begin"}
+    data = DataSettings("film.h5", {"u": "u"}, system=arguments)
+    system, told, remarks = with_known(settings.system.changed(changes), data, tmp_path / "film.h5")
+    assert (system.sphere.radius, float(system.rotation), float(system.delay)) == (250.0, 0.2, 30.0)
+    np.testing.assert_allclose(system.force.values, np.full(shape, 1000 / 3600), rtol=1e-14)
+    assert told is None and remarks == []
+    odd = DataSettings("film.h5", {"u": "u"}, system={"sphere.radius": "odd"})
+    *_, remarks = with_known(settings.system.changed(changes), odd, tmp_path / "film.h5")
+    assert "states units of odd (K), but the model has none there" in remarks[0]
