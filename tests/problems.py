@@ -11,7 +11,7 @@ from small_systems import Decay
 import pdefit
 
 VALUE = eqx.filter_jit(pdefit.Functional.value)
-GRID = pdefit.CartesianGrid(shape=(64,), extent=(40.0,), origin=(-20.0,))
+GRID = pdefit.CartesianGrid(shape=(64,), extent=(40.0,), origin=(-20.0,), length_unit="mm")
 
 
 def fisher(D=1.0, r=1.0):

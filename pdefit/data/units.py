@@ -5,7 +5,7 @@ import functools
 import math
 import re
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -81,43 +81,57 @@ def conversion(unit: str | None, expected: str | None) -> Conversion:
 
 
 @functools.lru_cache(maxsize=256)
-def unit_in_system(unit: str, length: str, time: str) -> str:
-    """The unit of a number in a system, from the unit that its class declares: `um^2/s` of `mm^2/s` on a grid in um.
+def unit_in_system(unit: str, length: str, time: str, name: str = "A parameter") -> str:
+    """The unit of a number in a system: the one that its class declares, with the system's own for `length` and `time`.
 
-    The words `length` and `time` stand for the system's own units. In a unit of lengths and times alone, such as
-    `mm^2/s`, a name of a length stands for that of the grid. Any other unit, such as `mol/m^3`, stays as it is.
+    Equations combine numbers with the spacing of the grid and with rates, so a unit of lengths and times alone must be
+    the system's: `mm^2/s` is refused on a grid in um. Any other unit, such as `mol/m^3`, stays as it is.
 
     **Arguments:**
 
     - `unit`: as it is declared.
     - `length`, `time`: the system's units; "1" where it has none.
+    - `name`: of what is declared, for errors.
 
-    **Errors:** PdefitError where the declared unit of time is another than the system's, or that of lengths is no length.
+    **Errors:** PdefitError for another unit of length or time than the system's.
     """
-    length = length if length == "1" or _NAME.fullmatch(length) else f"({length})"
-    own, names = {"length": length, "time": time}, set(_NAME.findall(unit)) - {"length", "time"}
-    if not names <= {length, time} and (length, time) != ("1", "1"):
-        lengths, times = ({name for name in names if _measures(name, base)} for base in ("m", "s"))
-        if names == lengths | times:
-            # pixels are lengths on a camera, and names that nobody knows may be, too
-            no_length = bool(lengths) and (_measures(length, "s") or _measures(length, "rad")) and length != "1"
-            if no_length or any(not _measures(x, time) or conversion(x, time) != Conversion() for x in times):
-                raise PdefitError(
-                    f"A parameter is declared in {unit}, but the system has lengths in {length} and times in {time}; "
-                    f"correct length_unit, or write that unit with the words length and time"
-                )
-            own |= {} if length == "1" else dict.fromkeys(lengths, length)
+    own = {"length": length, "time": time}
+    others = set(_NAME.findall(unit)) - {*own, length, time}
+    powers = {other: found for other in others if (found := _powers(other))}
+    if len(powers) == len(others) and not all(_agrees(other, *p, length, time) for other, p in powers.items()):
+        words = {length: "length", time: "time"}
+        for other, of in powers.items():
+            each = " ".join(f"{word}^{power:g}" for word, power in zip(own, of, strict=True) if power)
+            words[other] = each.removesuffix("^1") if each.count("^") == 1 and each.endswith("^1") else f"({each})"
+        told = " and ".join(f"{word}s in {u}" for word, u in own.items() if u != "1")
+        raise PdefitError(
+            f"{name} is declared in {unit}, but the system has {told}; correct length_unit or time_unit, or declare "
+            f"{_NAMED.sub(lambda m: words.get(m[1], m[1]) + m[2], unit)} and give numbers in the system's units"
+        )
+    own["length"] = length if length == "1" or _NAME.fullmatch(length) else f"({length})"
     written = _NAMED.sub(lambda m: "1" if own.get(m[1]) == "1" else own.get(m[1], m[1]) + m[2], unit)
     return written.replace("/1", "") if written != unit else unit
 
 
-def _measures(name: str, base: str) -> bool:
-    """Test for a name of what another unit measures."""
+def _powers(name: str) -> tuple[float, float] | None:
+    """The powers of length and time that a unit stands for; None for a unit of anything else, and of nothing."""
     try:
-        conversion(name, base)
+        found: dict[str, Any] = dict(_quantity(name).dimensionality)
     except PdefitError:
-        return False
-    return True
+        return None
+    # pixels are the lengths of a camera
+    powers = float(found.pop("[length]", 0) + found.pop("[printing_unit]", 0)), float(found.pop("[time]", 0))
+    return powers if any(powers) and not found else None
+
+
+def _agrees(name: str, lengths: float, times: float, length: str, time: str) -> bool:
+    """Test for a unit of lengths and times that is the system's own, as far as it has some."""
+    own = [(unit, power) for unit, power in ((length, lengths), (time, times)) if power]
+    try:
+        factor = conversion(name, " ".join(f"({unit})^{power:g}" for unit, power in own)).factor
+    except PdefitError:
+        factor = math.nan
+    return any(unit == "1" for unit, _ in own) or math.isclose(factor, 1, rel_tol=1e-9)
 
 
 @functools.lru_cache(maxsize=256)

@@ -30,7 +30,8 @@ def field(*, unit: str = "1", doc: str = "", diffusivity: str | float | None = N
 
     **Arguments:**
 
-    - `unit`: the unit of the field, for files and pictures; default "1". Lengths as of `parameter`.
+    - `unit`: the unit of the field, for files and pictures; default "1". Values of a file are converted to it.
+      Lengths as of `parameter`.
     - `doc`: the field in words, for files and pictures.
     - `diffusivity`: the name of a parameter, or a number; None for a field that does not diffuse. Only
       `ReactionDiffusion` reads it.
@@ -65,7 +66,8 @@ class AbstractFieldSystem(AbstractSystem, AbstractGridded, AbstractRefinable):
     def coords(self):
         state = jax.eval_shape(lambda: self.init(jax.random.key(0)))
         return {
-            name: self.grid.coords(unit_in(self, info.unit), info.doc) for name, info in declared_fields(state).items()
+            name: self.grid.coords(unit_in(self, info.unit, name), info.doc)
+            for name, info in declared_fields(state).items()
         }
 
     def coarsen(self, y, factor):

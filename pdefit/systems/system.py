@@ -73,8 +73,8 @@ def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: t
 
     **Arguments:**
 
-    - `unit`: its unit; default "1". Lengths in it follow the `length_unit` of the grid: `mm^2/s` is `um^2/s` on a grid in
-      um. The words `length` and `time` stand for the units of grid and system, as in `length^2/time`.
+    - `unit`: its unit; default "1". All its numbers are in it. The words `length` and `time` stand for the units of grid
+      and system: `length^2/time` is `um^2/s` on a grid in um. `mm^2/s` is refused there, because numbers are not converted.
     - `positive`: whether it must be positive, which guesses are checked for.
     - `doc`: the parameter in words, for tables.
     - `dims`: the axes of an array parameter, by dimensions that `AbstractGridded.coords` labels. Tables then have names
@@ -108,18 +108,21 @@ def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]
     }
     if not isinstance(owner, AbstractSystem):
         return declared
-    return {name: dataclasses.replace(info, unit=unit_in(owner, info.unit)) for name, info in declared.items()}
+    return {name: dataclasses.replace(info, unit=unit_in(owner, info.unit, name)) for name, info in declared.items()}
 
 
-def unit_in(system: AbstractSystem, declared: str) -> str:
-    """The unit of a number of a system, whose lengths are those of its grid.
+def unit_in(system: AbstractSystem, declared: str, name: str) -> str:
+    """The unit of a number of a system.
 
     **Arguments:**
 
     - `system`: the system.
     - `declared`: the unit as of `parameter`.
+    - `name`: of what is declared, for errors.
+
+    **Errors:** PdefitError for another unit of length or time than the system's.
     """
     parts = (system, *(getattr(system, field.name) for field in dataclasses.fields(system)))
     # a grid of any kind, or a system of bodies
     length = next((unit for part in parts if isinstance(unit := getattr(part, "length_unit", None), str)), "1")
-    return unit_in_system(declared, length, system.time_unit)
+    return unit_in_system(declared, length, system.time_unit, name)

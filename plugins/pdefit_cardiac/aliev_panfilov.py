@@ -63,7 +63,7 @@ class AlievPanfilov(
 
     time_unit: ClassVar[str] = "ms"
 
-    D: Array = pdefit.parameter(unit="cm^2/ms", positive=True, doc="diffusivity")
+    D: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity")
     a: Array = pdefit.parameter(positive=True, doc="threshold of excitation")
     k: Array = pdefit.parameter(positive=True, doc="strength of excitation")
     eps0: Array = pdefit.parameter(positive=True, doc="rate of recovery at rest")

@@ -102,7 +102,7 @@ class BOCF(
 
     time_unit: ClassVar[str] = "ms"
 
-    D: Array = pdefit.parameter(unit="cm^2/ms", positive=True, doc="diffusivity")
+    D: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity")
     u_o: Array = pdefit.parameter(doc="voltage at rest")
     u_u: Array = pdefit.parameter(positive=True, doc="upper voltage, where the fast inward current vanishes")
     theta_v: Array = pdefit.parameter(doc="threshold of the fast inward current and its gate v")

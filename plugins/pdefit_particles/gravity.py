@@ -62,7 +62,9 @@ class AbstractGravity(
     time_unit: ClassVar[str] = "day"
     baseline_name: ClassVar[str] = "Kepler orbits"
 
-    gm: Array = pdefit.parameter(unit="au^3/day^2", positive=True, doc="gravitational parameter G M", dims=("body",))
+    gm: Array = pdefit.parameter(
+        unit="length^3/time^2", positive=True, doc="gravitational parameter G M", dims=("body",)
+    )
     names: tuple[str, ...] = eqx.field(converter=tuple, static=True, default=())
     position: Array | None = pdefit.constant(converter=_optional, default=None)
     velocity: Array | None = pdefit.constant(converter=_optional, default=None)

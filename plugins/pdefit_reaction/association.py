@@ -43,7 +43,7 @@ class Association(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiab
 
     time_unit: ClassVar[str] = "s"
 
-    D: Array = pdefit.parameter(unit="um^2/s", positive=True, doc="diffusivity")
+    D: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity")
     a: Array = pdefit.parameter(unit="mol/L/s", doc="source of A", dims=("x", "y", "z"))
     b: Array = pdefit.parameter(unit="mol/L/s", default=1.0, doc="source of B")
     c: Array = pdefit.parameter(unit="mol/L/s", default=1.0, doc="source of C")

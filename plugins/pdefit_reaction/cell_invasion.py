@@ -35,7 +35,7 @@ class CellInvasion(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerifiabl
 
     time_unit: ClassVar[str] = "day"
     grid: pdefit.CartesianGrid
-    D: Array = pdefit.parameter(unit="mm^2/day", positive=True, doc="diffusivity at capacity")
+    D: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity at capacity")
     r: Array = pdefit.parameter(unit="1/day", positive=True, doc="growth rate of few cells")
     K: Array = pdefit.parameter(unit="cells/mm^2", positive=True, doc="carrying capacity")
     m: Array = pdefit.parameter(default=0.0, doc="exponent of the diffusivity")

@@ -20,13 +20,13 @@ class FisherKPP(pdefit.ReactionDiffusion, AbstractExact, AbstractVerifiable):
     Fronts run at 2 sqrt(r D) or faster. The initial state is the plane front with the closed form (1 + exp(z))^-2,
     where z = (x - front - c t) / sqrt(6 D / r) and c = 5 sqrt(r D / 6). Good values: D = r = 1, cells of at most 0.25.
 
-    **Arguments:** `grid`, with lengths in mm; `D` (mm^2/s); `r` (1/s); `front`, its place at t = 0, in mm.
+    **Arguments:** `grid`; `D` (length^2/s); `r` (1/s); `front`, its place at t = 0, in the unit of the grid.
 
     Sources: R. A. Fisher (1937), doi:10.1111/j.1469-1809.1937.tb02153.x; M. Ablowitz, A. Zeppetella, doi:10.1007/BF02462380.
     """
 
     time_unit: ClassVar[str] = "s"
-    D: Array = pdefit.parameter(unit="mm^2/s", positive=True, doc="diffusivity")
+    D: Array = pdefit.parameter(unit="length^2/time", positive=True, doc="diffusivity")
     r: Array = pdefit.parameter(unit="1/s", positive=True, doc="growth rate")
     front: float = 0.0
 

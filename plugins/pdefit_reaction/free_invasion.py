@@ -45,7 +45,9 @@ class FreeInvasion(pdefit.AbstractSystem, AbstractGridded, AbstractStable, Abstr
     time_unit: ClassVar[str] = "day"
     grid: pdefit.CartesianGrid
     D: AbstractTerm = pdefit.parameter(
-        default_factory=lambda: Formula("D0", ("u",), {"D0": 0.012}), unit="mm^2/day", doc="diffusivity at a density"
+        default_factory=lambda: Formula("D0", ("u",), {"D0": 0.012}),
+        unit="length^2/time",
+        doc="diffusivity at a density",
     )
     growth: AbstractTerm = pdefit.parameter(
         default_factory=lambda: Formula("r * u * (1 - u / K)", ("u",), {"r": 1.2, "K": 1700.0}),

@@ -113,19 +113,21 @@ class DataSettings:
 
     - `path`: the file.
     - `variables`: by field its name in the file.
-    - `sigma`: by field the standard deviation of its noise in its unit, or the name of a variable that holds it; `auto`
-      estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent. Noise that follows the
-      prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}` with the parts of the
-      variance constant^2 + gain * m + (relative * m)^2. `log_normal`, or `{log_normal: 0.1}`, compares logarithms.
+    - `sigma`: by field the standard deviation of its noise in the declared unit of the field, or the name of a variable that
+      holds it; `auto` estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent. Noise
+      that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}` with
+      the parts of the variance constant^2 + gain * m + (relative * m)^2. `log_normal`, or `{log_normal: 0.1}`, compares
+      logarithms.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
       added to that of a stated sigma.
     - `time`: name of the variable with the times; null for `time`.
     - `coordinates`: by axis the name of the variable with its positions; null in place of a name leaves the axis
       unchecked.
-    - `axes`: by field the names of the axes of its variable, where the file leaves their order open.
+    - `axes`: by field, or by argument of the system, the names of the axes of its variable, where the file leaves their
+      order open.
     - `crop`: for each axis after time the first index that is taken, and the one after the last.
     - `select`: by axis the name or number of the recording that is read, where the file has several along it.
-    - `system`: by argument of the system its name in the file.
+    - `system`: by argument of the system its name in the file; numbers are converted to the declared unit.
     - `truth`: true values of controls, for the tables only; a fit does not use them. A list names those whose true
       values are in the file.
     """

@@ -15,6 +15,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import DataSettings
 from pdefit.cli.run.initial_state import initial_state
+from pdefit.cli.run.known import with_known
 from pdefit.cli.run.positions import check_positions
 from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out, problem_at
 from pdefit.cli.run.trial import try_observe
@@ -22,22 +23,23 @@ from pdefit.data.noise import estimate_noise
 from pdefit.data.observations import Observations
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.locate import locate
-from pdefit.data.readers.observations import read_all, read_arrays
+from pdefit.data.readers.observations import read_all
 from pdefit.data.readers.odd_values import about_ends
+from pdefit.data.units import unit_in_system
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, Logarithm, check_observed
 from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import add_noise
 from pdefit.systems.capabilities import AbstractDriven, AbstractGridded, FieldCoords
-from pdefit.systems.system import AbstractSystem
+from pdefit.systems.system import AbstractSystem, parameters
 
 
 def from_data(settings: Settings, data: DataSettings) -> Source:
     """Observations from a file, and their problem."""
     path = locate(data.path)
-    held = {name: values.tolist() for name, values in read_arrays(path, data.system, data.select).items()}
-    system = settings.system.changed(held).build()
+    system, places, odd = with_known(settings.system, data, path)
     observations, assumed, remarks, observe = observed_data(settings, data, path, system)
+    assumed, remarks = (*filter(None, [places]), *assumed), (*odd, *remarks)
     seen = observe.on(system).located(observations)
     for name, mask in seen.mask.items():
         if lost := int((np.asarray(observations.mask[name]) & ~np.asarray(mask)).sum()):
@@ -129,18 +131,19 @@ def observed_data(
     coords = system.coords() if isinstance(system, AbstractGridded) else {}
     # an operator may state units of what it observes
     stated = (observe if observe.lacks_points else observe.on(system)).moved(coords) or {}
+    fields = {**stated, **coords}
     with Frames(
         path,
         data.variables,
         sigma=data.stated,
-        units={field: where.unit for field, where in {**stated, **coords}.items()},
+        units={field: where.unit for field, where in fields.items()},
         time_unit=system.time_unit,
         time=data.time or "time",
         start=-np.inf if times.start is None else times.start,
         stop=np.inf if times.stop is None else times.stop,
         dims=[*dict.fromkeys(dim for where in coords.values() for dim in where.dims)],
         coordinates=data.coordinates,
-        axes=data.axes,
+        axes={name: axes for name, axes in data.axes.items() if name in data.variables or name not in data.system},
         crop=data.crop,
         select=data.select,
     ) as frames:
@@ -151,7 +154,7 @@ def observed_data(
             # the file holds the coordinates of the points that it was measured at
             lengths = {dim.removesuffix("_face"): unit for dim, unit in units.items()}
             observations, remarks = read_all(frames, frames.positions([*lengths], data.coordinates, lengths))
-            return observations, (), tuple(remarks), observe
+            return observations, _units(frames, data, fields, system), tuple(remarks), observe
         y, assumed = _some_state(system, settings.seed), None
         if y is not None:
             seeing = observe.on(system).with_system(system)
@@ -166,7 +169,25 @@ def observed_data(
             ends = zip(range(1, shown.ndim), _DIMS, periodic, strict=False)
             found = [about_ends(frames.variables[field], shown, i, dim) for i, dim, wraps in ends if wraps]
             remarks += [remark for remark in found if remark]
-    return observations, () if assumed is None else (assumed,), tuple(remarks), observe
+        told = (*_units(frames, data, fields, system), *filter(None, [assumed]))
+    return observations, told, tuple(remarks), observe
+
+
+def _units(
+    frames: Frames, data: DataSettings, fields: Mapping[str, FieldCoords], system: AbstractSystem
+) -> tuple[str, ...]:
+    """A line about the units that values, their sigma and times come out in; none in a model without units.
+
+    Where the system has no unit of length or time, the file's are taken, so no other one may be declared.
+    """
+    time, dims = data.time or "time", {dim for where in fields.values() for dim in where.dims}
+    length = next((u for dim in sorted(dims) if (u := frames.unused.get(data.coordinates.get(dim) or dim))), "1")
+    for name, info in parameters(system).items():
+        about = f"The units of '{frames.name}' are taken where the system has none; {name}"
+        unit_in_system(info.unit, length, frames.unused.get(time, system.time_unit), about)
+    units = {field: fields[field].unit for field in frames.variables if field in fields} | {time: system.time_unit}
+    told = ", ".join(f"{name} in {unit}" for name, unit in units.items() if unit != "1")
+    return (f"units: {told}, as are numbers of data.sigma and times",) if told else ()
 
 
 def _axes(

@@ -101,17 +101,7 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
                 f"(scale_factor), but sigma of {field} is {np.max(errors[field]):g}, less than one of them; give the file a "
                 f"scale, or sigma and the model in counts"
             )
-    if frames.unitless:
-        names, units = (", ".join(x) for x in (frames.unitless, frames.unitless.values()))
-        remarks.append(
-            f"'{frames.name}' states no unit for {names}; the model's are taken: {units} (an attribute `units` tells others)"
-        )
-    if frames.unused:
-        stated = ", ".join(f"{name} ({unit})" for name, unit in frames.unused.items())
-        remarks.append(
-            f"'{frames.name}' states units of {stated}, but the model has none there; the numbers are taken as they are, so "
-            f"parameters are in these units (give the model units, or the file numbers without)"
-        )
+    remarks += about_units(frames)
     found = Observations.build(frames.ts, values, errors, positions)
     return found if frames.unseen_at is None else found.followed_by_nothing(frames.unseen_at), remarks
 
@@ -120,6 +110,8 @@ def read_arrays(
     path: Path, names: Mapping[str, str], select: Mapping[str, str | int] | None = None
 ) -> dict[str, np.ndarray]:
     """Arrays that belong to the system and not to the film, such as a radius, reference parameters and labels.
+
+    Numbers are in the unit of the file, and axes in its order; the command line brings both to the system's.
 
     **Arguments:**
 
@@ -136,6 +128,23 @@ def read_arrays(
         if select and value.dtype.kind == "f" and not np.all(np.isfinite(value)):
             raise PdefitError(f"{part[names[key]].where} is missing (NaN); write it for every recording")
     return found
+
+
+def about_units(frames: Frames) -> list[str]:
+    """Remarks on variables that state no unit, and on those that state one that the model has not."""
+    remarks = []
+    if frames.unitless:
+        names, units = (", ".join(x) for x in (frames.unitless, frames.unitless.values()))
+        remarks.append(
+            f"'{frames.name}' states no unit for {names}; the model's are taken: {units} (an attribute `units` tells others)"
+        )
+    if frames.unused:
+        stated = ", ".join(f"{name} ({unit})" for name, unit in frames.unused.items())
+        remarks.append(
+            f"'{frames.name}' states units of {stated}, but the model has none there; the numbers are taken as they are, so "
+            f"parameters are in these units (give the model units, or the file numbers without)"
+        )
+    return remarks
 
 
 class TargetFile:

@@ -15,7 +15,7 @@ from pdefit.inverse.controls.declare import Control, Declaration, declared_leave
 from pdefit.inverse.controls.driven import driven_state
 from pdefit.inverse.controls.field_prior import Smoothing, Sobolev
 from pdefit.inverse.controls.guesses import is_measured
-from pdefit.inverse.controls.paths import declaration, holder, leaf
+from pdefit.inverse.controls.paths import check_units, declaration, holder, leaf
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
 from pdefit.inverse.problem.problem import Problem
@@ -37,6 +37,7 @@ def bind(
     - `key`: of random guesses.
     - `observations`: the record, for guesses from data.
     """
+    check_units(problem)
     declarations = declared_leaves(problem, declared)
     for path, _ in declarations:
         _check_made(problem, path)

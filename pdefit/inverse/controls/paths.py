@@ -65,7 +65,17 @@ def declaration(problem: Problem, path: str) -> ParameterInfo | None:
         return parameters(problem.system).get(root)
     owner = holder(problem, path)
     info = parameters(owner).get(name.rpartition(".")[2]) if isinstance(owner, eqx.Module) else None
-    return None if info is None else dataclasses.replace(info, unit=unit_in(problem.system, info.unit))
+    return None if info is None else dataclasses.replace(info, unit=unit_in(problem.system, info.unit, path))
+
+
+def check_units(problem: Problem) -> None:
+    """Refuse a parameter of an observation operator, or of a part of it, whose unit is not the system's."""
+    parts = [problem.observe]
+    for part in parts:
+        if isinstance(part, eqx.Module):
+            for name, info in parameters(part).items():
+                unit_in(problem.system, info.unit, f"{name} of {type(part).__name__}")
+        parts += [x for x in _children(part).values() if isinstance(x, eqx.Module | Mapping | list | tuple)]
 
 
 def _arrays(node: PyTree, path: str) -> list[str]:

@@ -109,7 +109,7 @@ def test_fields_are_named_and_averaged():
     y = initial(system)
     np.testing.assert_allclose(np.mean(eqx.filter_jit(system.coarsen)(y, 4).u), np.mean(y.u), rtol=1e-14)
     units = {n: i.unit for n, i in pdefit.parameters(AlievPanfilov).items() if i.unit != "1"}
-    assert units == {"D": "cm^2/ms", "time_scale": "ms"}
+    assert units == {"D": "length^2/time", "time_scale": "ms"}
 
 
 def test_the_configuration_holds_the_published_numbers():

@@ -82,5 +82,5 @@ def test_coarsening_keeps_the_mass():
 
 def test_parameters_are_documented_with_units():
     declared = pdefit.parameters(FisherKPP)
-    assert {n: i.unit for n, i in declared.items()} == {"D": "mm^2/s", "r": "1/s"}
+    assert {n: i.unit for n, i in declared.items()} == {"D": "length^2/time", "r": "1/s"}
     assert FisherKPP.example(16).system.grid.length_unit == "mm"

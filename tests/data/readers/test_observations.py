@@ -164,7 +164,7 @@ def test_bad_table_is_refused_by_name(tmp_path, text):
         read_table(tmp_path / "x.csv")
 
 
-def test_arrays_of_the_system_are_not_converted(tmp_path):
+def test_arrays_are_read_in_the_unit_of_the_file(tmp_path):
     found = read_arrays(_file(tmp_path / "film.h5"), {"height": "height"})
     np.testing.assert_array_equal(found["height"], np.ones((5, 3)))
 

@@ -1,0 +1,103 @@
+"""Arguments of a system that a data file holds, such as known velocities, in the units and axes of the system."""
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from pdefit._util.errors import PdefitError
+from pdefit.cli.config.settings import SystemSettings
+from pdefit.cli.config.sources import DataSettings
+from pdefit.cli.run.positions import check_positions
+from pdefit.data.readers.formats import opened
+from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.observations import about_units, read_arrays
+from pdefit.data.readers.recordings import part_of
+from pdefit.data.readers.variable import DataFile, Variable, in_memory
+from pdefit.data.units import conversion
+from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.grid import AbstractGrid
+from pdefit.systems.system import AbstractSystem, parameters
+
+
+def with_known(
+    settings: SystemSettings, data: DataSettings, path: Path
+) -> tuple[AbstractSystem, str | None, list[str]]:
+    """The system with the arguments that `data.system` names in a file.
+
+    An array on the grid gets the axes of the grid in their order. The axis of a vector stays where it is. Units and
+    positions are treated as those of data.
+
+    **Arguments:** `settings`, `data`: of the system, and of the file at `path`.
+
+    **Returns:** the system, a message about positions that the file does not state, and remarks about units.
+
+    **Errors:** PdefitError for another unit than that of the parameter, for other positions, and for an open order of axes.
+    """
+    read = read_arrays(path, data.system, data.select)
+    # units and grid are those of the system, which needs its arguments
+    system = settings.changed({key: values.tolist() for key, values in read.items()}).build()
+    numbers = {key: name for key, name in data.system.items() if read[key].dtype.kind == "f"}
+    if not numbers:
+        return system, None, []
+    grid = getattr(system, "grid", None)
+    places = grid.coords() if isinstance(grid, AbstractGrid) else FieldCoords((), {})
+    named = {dim: name for dim, name in data.coordinates.items() if dim in places.dims}
+    with opened(path) as file:
+        part = part_of(file, data.select, others=numbers.values())
+        units = {key: _unit(system, key, part[name].unit) for key, name in numbers.items()}
+        films, seen = {"time": in_memory("time", part.path, np.arange(2.0))}, dict[str, FieldCoords]()
+        for key, name in numbers.items():
+            films[name], seen[key] = _film(part[name], key, places, data)
+        still = DataFile(part.path, {*part, "time"}, lambda name: films[name] if name in films else part[name])
+        with Frames(still, numbers, units=units) as frames:
+            assumed, remarks = check_positions(frames, seen, named), about_units(frames)
+            found = {key: values[0].tolist() for key, values in frames.arrays(0, 1)[0].items()}
+    return (
+        settings.changed({**{key: values.tolist() for key, values in read.items()}, **found}).build(),
+        assumed,
+        remarks,
+    )
+
+
+def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:
+    """The unit of an argument: the declared one.
+
+    For an array inside another argument, such as a radius, the unit of that argument, or its unit of lengths, or that of
+    times, whichever measures what the file states; "1" where none does.
+    """
+    if key in (declared := parameters(system)):
+        return declared[key].unit
+    root, *inside = key.split(".")
+    owner = functools.reduce(lambda part, name: getattr(part, name, None), [root, *inside][:-1], system)
+    above = [declared[root].unit] if root in declared else []
+    for unit in (*above, getattr(owner, "length_unit", "1"), system.time_unit):
+        with contextlib.suppress(PdefitError):
+            if stated and unit != "1" and conversion(stated, unit):
+                return unit
+    return "1"
+
+
+def _film(stored: Variable, key: str, places: FieldCoords, data: DataSettings) -> tuple[Variable, FieldCoords]:
+    """An array as a film of two equal frames, so that it is read as data are, with the axes in the order of the grid."""
+    shape, names = stored.shape, [name.lower() for name in data.axes.get(key, stored.labels)]
+    sizes = [places.coords[dim].size for dim in places.dims]
+    called = [(data.coordinates.get(dim) or dim).lower() for dim in places.dims]
+    ways = [w for w in itertools.permutations(range(len(shape)), len(sizes)) if [shape[i] for i in w] == sizes]
+    fits = [w for w in ways if not {*called} <= {*names} or [*map(dict(enumerate(names)).get, w)] == called]
+    if len(names) != len(shape) or (ways and len(fits) != 1):
+        told = ", ".join(f"{dim} has {size}" for dim, size in zip(places.dims, sizes, strict=True))
+        raise PdefitError(
+            f"The axes ({', '.join(name or '?' for name in names)}) of {stored.where} have the lengths {shape}, where {told}, "
+            f"so their order is open; state it in the order of the file, e.g. +data.axes={{{key}: [{', '.join(called)}]}}"
+        )
+    order, dims = [*range(len(shape))], [""] * len(shape)
+    for slot, i, dim in zip(sorted(fits[0]), fits[0], places.dims, strict=True) if fits else ():
+        order[slot], dims[slot] = i, dim
+    turned = stored.ordered(order)
+    film = in_memory(stored.name, stored.path, np.stack(2 * [turned.array()]), stored.unit)
+    scales = ((), *turned.scales) if turned.scales else ()
+    return dataclasses.replace(film, scales=scales), dataclasses.replace(places, dims=tuple(dims))
