@@ -73,9 +73,18 @@ class Experiment:
         return any(one.fitted < one.source.record.ts.size for one in self.each.values())
 
     @property
+    def estimated(self) -> dict[str, bool]:
+        """The variables whose sigma residuals decide, and whether all recordings share it."""
+        rules = [stage.reweight for stage in self.stages if stage.reweight is not None]
+        unstated = self.first.observed if self.source.noiseless else self.source.unstated
+        names = [n for n in self.first.observed if n in unstated or any(rule.estimates(n) for rule in rules)]
+        return {n: n in unstated for n in names}
+
+    @property
     def reweighted(self) -> bool:
         """Whether a stage takes sigma from residuals."""
-        return any(stage.reweight is not None and stage.reweight.is_estimated for stage in self.stages)
+        rules = [stage.reweight for stage in self.stages if stage.reweight is not None]
+        return any(rule.estimates(name) for rule in rules for name in self.first.observed)
 
     @property
     def sigma_stated(self) -> bool:

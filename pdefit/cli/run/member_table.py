@@ -11,6 +11,7 @@ import xarray
 from pdefit.cli.run.build_members import MemberExperiment
 from pdefit.cli.run.minimise import flat_values
 from pdefit.inverse.members.result import MemberFits, MemberIntervals
+from pdefit.inverse.uncertainty.log_likelihood import likelihood_sums, log_likelihoods
 from pdefit.output.store.tables import number
 
 # values of records that the file of all members holds, at most
@@ -43,6 +44,16 @@ class MemberTable:
     def chi2_per_value(self) -> np.ndarray:
         return self.found.chi2 / np.maximum(self.found.observed_values, 1)
 
+    @property
+    def log_likelihood(self) -> np.ndarray:
+        """The log-likelihood of each member, (E,). If sigma is unknown, one factor of all sigma has its likeliest value."""
+        empty = dict.fromkeys(self.exp.first.first.observed, np.zeros(()))
+        sums = self.exp.members.each(
+            lambda f, _: jnp.sum(likelihood_sums(f, empty), axis=0), jnp.asarray(self.found.theta)
+        )
+        sums = np.column_stack([self.found.chi2, np.asarray(sums)[:, 1:]])
+        return log_likelihoods(sums[:, None], {"": False} if self.exp.first.estimated else {}, ("",))
+
     def z_scores(self) -> np.ndarray:
         """(estimate - truth) in standard errors, in search space, (E, p); NaN where unknown."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -51,12 +62,14 @@ class MemberTable:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each member."""
         names, rows, z, chi2 = self.exp.members.controls.names(), [], self.z_scores(), self.chi2_per_value
+        likely = self.log_likelihood
         for e, name in enumerate(self.exp.names):
             row: dict[str, Any] = {
                 "member": name,
                 "verdict": self.words[e],
                 "loss": number(self.found.loss[e]),
                 "chi2_per_value": number(chi2[e]),
+                "log_likelihood": number(likely[e]),
                 "evaluations": int(self.found.evaluations[e]),
                 "start": int(self.found.start[e]),
             }

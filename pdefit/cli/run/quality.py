@@ -24,6 +24,7 @@ from pdefit.inverse.objective.smooth_tangents import inexact_bias
 from pdefit.inverse.uncertainty.control_values import moved as shifted
 from pdefit.inverse.uncertainty.influences import influences, numbers, remaining
 from pdefit.inverse.uncertainty.intervals import Intervals
+from pdefit.inverse.uncertainty.log_likelihood import likelihood_sums, log_likelihoods
 from pdefit.systems.fields import field_coords
 
 # an estimated sigma with a larger relative standard error is not taken for known
@@ -66,6 +67,10 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
         name: _judged(one, part, left, along[k], [changes[k] for changes in moved.changes.values()])
         for k, ((name, one), part) in enumerate(zip(exp.each.items(), found.recordings, strict=True))
     }
+    names = tuple(exp.first.observed)
+    sums = np.stack([likelihood_sums(part.functional, part.residuals) for part in found.recordings])
+    for (section, _), value in zip(judged.values(), log_likelihoods(sums, exp.estimated, names), strict=True):
+        section["log_likelihood"] = float(value)
     numbered = any(not (c.is_field or c.is_node) for c in found.functional.controls.items)
     evidence = Evidence(
         {name: quality for name, (_, quality) in judged.items()},
