@@ -37,7 +37,7 @@ def with_estimated_sigma(exp: Experiment, refused: str = "") -> Experiment:
     elif values <= unknowns:
         refused = f"{values} values of one of them cannot tell it beside {unknowns} unknowns"
     if refused:
-        line = f"one sigma for all variables ({', '.join(unstated)}): {refused}; data.sigma states one for each"
+        line = f"one sigma for all variables ({', '.join(unstated)}): {refused}; data.sigma can state one for each"
         return dataclasses.replace(exp, choices=(*exp.choices, line))
     sizes = {n: max(float(np.std(x)) for x in of if x.size) or 1.0 for n, of in zip(unstated, known, strict=True)}
     functional, _ = exp.functional.each(lambda part, own: (part.reweighted(sizes), own), exp.functional.theta0)
