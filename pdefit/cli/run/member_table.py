@@ -11,7 +11,7 @@ import xarray
 from pdefit.cli.run.build_members import MemberExperiment
 from pdefit.cli.run.minimise import flat_values
 from pdefit.inverse.members.result import MemberFits, MemberIntervals
-from pdefit.inverse.uncertainty.log_likelihood import likelihood_sums, log_likelihoods
+from pdefit.inverse.uncertainty.marginal_likelihood import likelihood_sums, log_likelihoods
 from pdefit.output.store.tables import number
 
 # values of records that the file of all members holds, at most
@@ -44,16 +44,6 @@ class MemberTable:
     def chi2_per_value(self) -> np.ndarray:
         return self.found.chi2 / np.maximum(self.found.observed_values, 1)
 
-    @property
-    def log_likelihood(self) -> np.ndarray:
-        """The log-likelihood of each member, (E,). If sigma is unknown, one factor of all sigma has its likeliest value."""
-        empty = dict.fromkeys(self.exp.first.first.observed, np.zeros(()))
-        sums = self.exp.members.each(
-            lambda f, _: jnp.sum(likelihood_sums(f, empty), axis=0), jnp.asarray(self.found.theta)
-        )
-        sums = np.column_stack([self.found.chi2, np.asarray(sums)[:, 1:]])
-        return log_likelihoods(sums[:, None], {"": False} if self.exp.first.estimated else {}, ("",))
-
     def z_scores(self) -> np.ndarray:
         """(estimate - truth) in standard errors, in search space, (E, p); NaN where unknown."""
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -62,7 +52,10 @@ class MemberTable:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each member."""
         names, rows, z, chi2 = self.exp.members.controls.names(), [], self.z_scores(), self.chi2_per_value
-        likely = self.log_likelihood
+        sums = self.exp.members.each(lambda f, _: jnp.sum(likelihood_sums(f), axis=0), jnp.asarray(self.found.theta))
+        # where sigma is unknown, one factor of that of all variables has its likeliest value
+        estimated = {0: False} if self.exp.first.estimated else {}
+        likely = log_likelihoods(self.found.chi2[:, None], np.asarray(sums)[:, None], estimated)
         for e, name in enumerate(self.exp.names):
             row: dict[str, Any] = {
                 "member": name,

@@ -7,8 +7,7 @@ import numpy as np
 from pdefit.cli.run.experiment import Experiment
 from pdefit.inverse.fit.likelihoods import PredictedVariance
 from pdefit.inverse.fit.reweight import ByPrediction, Reweight
-from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.uncertainty.log_likelihood import logarithms
+from pdefit.inverse.uncertainty.marginal_likelihood import logarithms
 
 
 def with_estimated_sigma(exp: Experiment, refused: str = "") -> Experiment:
@@ -23,42 +22,27 @@ def with_estimated_sigma(exp: Experiment, refused: str = "") -> Experiment:
     - `exp`: the experiment.
     - `refused`: why the stages of the fit cannot be repeated; empty if they can.
     """
-    names, sources = exp.first.observed, [one.source for one in exp.each.values()]
-    unstated = [n for n in names if all(n in source.unstated for source in sources)]
-    if len(names) < 2 or not unstated:
+    observed = exp.first.observed
+    unstated = [n for n in observed if all(n in one.source.unstated for one in exp.each.values())]
+    if len(observed) < 2 or not unstated:
         return exp
-    parts = exp.functional.parts(exp.functional.theta0)
-    known = [[_known(part, n) for part, _ in parts] for n in unstated]
-    values, unknowns = min(sum(x.size for x in of) for of in known), exp.functional.controls.size
-    if logarithms(exp.first.problem.observe) >= {*names}:
-        refused = "logarithms have one scale"
-    elif any(isinstance(stage.reweight, Reweight) for stage in exp.stages):
-        refused = "a stage has reweight"
-    elif values <= unknowns:
-        refused = f"{values} values of one of them cannot tell it beside {unknowns} unknowns"
-    if refused:
+    data = [part.observations for part, _ in exp.functional.parts(exp.functional.theta0)]
+    known = {n: np.concatenate([np.asarray(x.values[n])[np.asarray(x.mask[n])] for x in data]) for n in unstated}
+    fewest, unknowns = min(x.size for x in known.values()), exp.functional.controls.size
+    reasons = {
+        refused: bool(refused),
+        "logarithms have one scale": logarithms(exp.first.problem.observe) >= {*observed},
+        "a stage has reweight": any(isinstance(stage.reweight, Reweight) for stage in exp.stages),
+        f"{fewest} values of one of them cannot tell it beside {unknowns} unknowns": fewest <= unknowns,
+    }
+    if refused := next((reason for reason, holds in reasons.items() if holds), ""):
         line = f"one sigma for all variables ({', '.join(unstated)}): {refused}; data.sigma can state one for each"
         return dataclasses.replace(exp, choices=(*exp.choices, line))
-    sizes = {n: max(float(np.std(x)) for x in of if x.size) or 1.0 for n, of in zip(unstated, known, strict=True)}
-    functional, _ = exp.functional.each(lambda part, own: (part.reweighted(sizes), own), exp.functional.theta0)
-    before = exp.stages[-1].reweight
-    variances = dict(before.variables) if isinstance(before, ByPrediction) else {}
-    rule = ByPrediction(
-        variables=variances | dict.fromkeys(unstated, PredictedVariance(constant=None)), shared=unstated
-    )
-    found = [part for part, _ in functional.parts(functional.theta0)]
-    return dataclasses.replace(
-        exp,
-        functional=functional,
-        stages=[*exp.stages[:-1], dataclasses.replace(exp.stages[-1], reweight=rule)],
-        choices=(*exp.choices, f"no sigma is stated of {', '.join(unstated)}: residuals decide one for each"),
-        recordings={
-            n: dataclasses.replace(o, functional=f) for (n, o), f in zip(exp.recordings.items(), found, strict=False)
-        },
-    )
-
-
-def _known(functional: Functional, name: str) -> np.ndarray:
-    """The measured values of a variable, (n,)."""
-    data = functional.observations
-    return np.asarray(data.values[name])[np.asarray(data.mask[name])]
+    spreads = {n: float(np.std(x)) or 1.0 for n, x in known.items()}
+    functional, _ = exp.functional.each(lambda part, own: (part.reweighted(spreads), own), exp.functional.theta0)
+    *before, last = exp.stages
+    stated = dict(last.reweight.variables) if isinstance(last.reweight, ByPrediction) else {}
+    variables = stated | dict.fromkeys(unstated, PredictedVariance(constant=None))
+    stages = [*before, dataclasses.replace(last, reweight=ByPrediction(variables=variables, shared=unstated))]
+    choices = (*exp.choices, f"no sigma is stated of {', '.join(unstated)}: residuals decide one for each")
+    return dataclasses.replace(exp, functional=functional, stages=stages, choices=choices)

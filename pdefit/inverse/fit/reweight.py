@@ -2,19 +2,25 @@
 
 import abc
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
+from scipy import linalg
 
 from pdefit._util.errors import unknown
-from pdefit.inverse.fit._unknowns import unknowns_by_variable
+from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.fit.likelihoods import PredictedVariance
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
-from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.compiled import EQUATIONS, weighted
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import with_tangents
+
+# tangents, and unknowns, beyond which the matrix of each variable takes longer than a fit by gradients
+_MOST_TANGENTS, _MOST = 200, 2000
 
 
 class AbstractReweight(eqx.Module):
@@ -31,8 +37,15 @@ class AbstractReweight(eqx.Module):
         """
 
     @abc.abstractmethod
-    def _each(self, objective: AbstractObjective, theta: Array) -> list[tuple[dict[str, np.ndarray], list[str]]]:
-        """For each recording the new sigma by variable, and what it follows, in words."""
+    def _one(self, functional: Functional, theta: Array, known: Any) -> tuple[Functional, float, list[str]]:
+        """One recording with new sigma, the largest relative change, and what sigma follows, in words.
+
+        **Arguments:** `functional`, `theta`: of this recording; `known`: what `_of_each` finds for it.
+        """
+
+    def _of_each(self, objective: AbstractObjective, theta: Array) -> Sequence[Any]:
+        """For each recording what only all of them tell; by default nothing."""
+        return [None for _ in objective.parts(theta)]
 
     def apply(self, functional: Objective, theta: Array) -> tuple[Objective, float, list[str]]:
         """The objective with new sigma of each recording.
@@ -44,16 +57,13 @@ class AbstractReweight(eqx.Module):
 
         **Returns:** the objective, the largest relative change, and what sigma follows, in words.
         """
-        changes, words, new = [0.0], dict[str, None](), iter(self._each(functional, theta))
+        changes, words, known = list[float](), dict[str, None](), iter(self._of_each(functional, theta))
 
         def one(part: Functional, own: Array) -> tuple[Functional, Array]:
-            sigma, said = next(new)
+            new, change, said = self._one(part, own, next(known))
+            changes.append(change)
             words.update(dict.fromkeys(said))
-            for name, x in sigma.items():
-                old, fitted = part.observations.sigma[name], np.asarray(part.observations.mask[name])
-                change = np.broadcast_to(np.abs(x / np.asarray(old) - 1), fitted.shape)
-                changes.append(float(np.max(change, where=fitted, initial=0.0)))
-            return part.reweighted(sigma), own
+            return new, own
 
         return functional.each(one, theta)[0], max(changes), [*words]
 
@@ -80,20 +90,21 @@ class Reweight(AbstractReweight):
     def estimates(self, name):
         return True
 
-    def _each(self, objective, theta):
-        return [(self._levels(part, own), ["residuals"]) for part, own in objective.parts(theta)]
-
-    def _levels(self, functional: Functional, theta: Array) -> dict[str, np.ndarray]:
-        """The new sigma of one recording."""
-        new = {}
+    def _one(self, functional, theta, known):
+        data = functional.observations
+        new, change = {}, 0.0
         for name, residuals in _unweighted(functional, theta).items():
             squares = np.square(residuals)
             mask = np.asarray(functional.fitted(name))
             pooled = tuple(a for a in range(squares.ndim) if a < 2 or a - 2 not in self.axes)
             level = squares.sum(axis=pooled, keepdims=True) / np.maximum(mask.sum(axis=pooled, keepdims=True), 1)
             level = level.reshape(level.shape[1:])
-            new[name] = np.sqrt(np.maximum(np.asarray(functional.measured_sigma[name]) ** 2, level))
-        return new
+            old = np.asarray(data.sigma[name])
+            measured = np.asarray(functional.measured_sigma[name])
+            sigma = np.sqrt(np.maximum(measured**2, level))
+            change = max(change, float(np.max(np.abs(sigma / old - 1))))
+            new[name] = sigma
+        return functional.reweighted(new), change, ["residuals"]
 
 
 class ByPrediction(AbstractReweight):
@@ -129,46 +140,39 @@ class ByPrediction(AbstractReweight):
 
         **Arguments:** `functional`, `theta`: one recording, and the point at which residuals are taken, (p,).
         """
-        return self._known(functional, theta, [_predicted(functional, theta)])[0]
+        return self._of_each(functional, theta)[0]
 
-    def _known(
-        self, objective: AbstractObjective, theta: Array, predicted: Sequence[Mapping[str, np.ndarray]]
-    ) -> list[dict[str, PredictedVariance]]:
-        """The variance of each variable in each recording, by predictions as of `_predicted`."""
-        parts = [part for part, _ in objective.parts(theta)]
-        each: list[dict[str, PredictedVariance]] = [{} for _ in parts]
-        estimated = any(variance.is_estimated for _, variance in self.variables)
-        used = unknowns_by_variable(objective, theta) if estimated else []
+    def _of_each(self, objective, theta):
+        parts, each = objective.parts(theta), [dict[str, PredictedVariance]() for _ in objective.parts(theta)]
+        used = unknowns_by_variable(objective, theta) if any(v.is_estimated for _, v in self.variables) else []
+        predicted = [_predicted(*part) for part in parts]
         for name, variance in self.variables:
             if name not in predicted[0]:
                 raise unknown("variable of the likelihood", name, predicted[0])
-            fitted = [np.asarray(part.fitted(name)) for part in parts]
+            fitted = [np.asarray(part.fitted(name)) for part, _ in parts]
             signal = [of[name][seen] for of, seen in zip(predicted, fitted, strict=True)]
-            value = [
-                np.asarray(part.observations.values[name])[part.layout.index][seen]
-                for part, seen in zip(parts, fitted, strict=True)
-            ]
-            together = [range(len(parts))] if name in self.shared else [[e] for e in range(len(parts))]
-            for some in together:
-                x, y = (np.concatenate([of[e] for e in some]) for of in (signal, value))
-                found = variance.estimated(x, x - y, sum(used[e][name] for e in some) if used else 0.0)
+            values = [np.asarray(part.observations.values[name])[part.layout.index] for part, _ in parts]
+            left = [x - of[seen] for x, of, seen in zip(signal, values, fitted, strict=True)]
+            every = range(len(parts))
+            for some in [every] if name in self.shared else [[e] for e in every]:
+                x, r = (np.concatenate([of[e] for e in some]) for of in (signal, left))
+                found = variance.estimated(x, r, sum(used[e][name] for e in some) if used else 0)
                 for e in some:
                     each[e][name] = found
         return each
 
-    def _each(self, objective, theta):
-        parts = objective.parts(theta)
-        predicted, each = [_predicted(*part) for part in parts], []
-        for (part, _), seen, known in zip(parts, predicted, self._known(objective, theta, predicted), strict=True):
-            data, layout, new = part.observations, part.layout, {}
-            for name, variance in known.items():
-                # frames that are kept out of the fit are weighed, too
-                signal = np.array(data.values[name], float)
-                signal[layout.index[layout.counts]] = seen[name][layout.counts]
-                signal = np.where(np.isfinite(signal), signal, data.values[name])
-                new[name] = variance.sigma(signal)
-            each.append((new, [f"the prediction of {n} ({v})" for n, v in known.items()]))
-        return each
+    def _one(self, functional, theta, known):
+        data, layout, change, new = functional.observations, functional.layout, 0.0, {}
+        predicted = _predicted(functional, theta)
+        for name, variance in known.items():
+            # frames that are kept out of the fit are weighed, too
+            signal = np.array(data.values[name], float)
+            signal[layout.index[layout.counts]] = predicted[name][layout.counts]
+            signal = np.where(np.isfinite(signal), signal, data.values[name])
+            new[name] = variance.sigma(signal)
+            fitted, old = np.asarray(data.mask[name]), np.broadcast_to(data.sigma[name], signal.shape)
+            change = max(change, float(np.max(np.abs(new[name] / old - 1)[fitted], initial=0.0)))
+        return functional.reweighted(new), change, [f"the prediction of {n} ({v})" for n, v in known.items()]
 
 
 def _predicted(functional: Functional, theta: Array) -> dict[str, np.ndarray]:
@@ -185,3 +189,41 @@ def _unweighted(functional: Functional, theta: Array) -> dict[str, np.ndarray]:
     """Predictions minus data of every variable, (S, I, ...)."""
     unit = functional.reweighted({n: np.ones(()) for n in functional.observations.sigma})
     return jax.tree.map(np.asarray, weighted(unit, theta))
+
+
+def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[dict[str, float]]:
+    """The trace of the hat matrix over the values of each variable, for each recording.
+
+        t_v = tr(A^-1 J_v^T J_v),    A = J_r^T J_r
+
+    J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, those of
+    priors included. So all t_v add up to the number of unknowns that the data determine: a shared unknown counts once,
+    and an unknown that one variable alone depends on counts there. With more than 200 tangents the matrices are too
+    dear, and each variable has a share of the unknowns in proportion to its values.
+
+    **Arguments:**
+
+    - `objective`, `theta`: the objective, and the point, (p,).
+
+    Source: H. D. Patterson, R. Thompson, Biometrika 58:545 (1971), doi:10.1093/biomet/58.3.545: the residuals of v have
+    the expected sum of squares sigma_v^2 (n_v - t_v).
+    """
+    parts = [part for part, _ in objective.parts(theta)]
+    names = [*parts[0].observed]
+    if objective.tangents > _MOST_TANGENTS or theta.size > _MOST:
+        rate = theta.size / max(objective.observed_values, 1)
+        return [{n: rate * int(np.sum(part.fitted(n))) for n in names} for part in parts]
+    objective = with_tangents(objective)
+    found, (_, _, matrix) = on_one_device(EQUATIONS(objective, theta))
+    groups, matrix = found.joined(), np.asarray(matrix)
+    size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
+    inverse = jnp.asarray(linalg.pinvh(matrix / np.outer(size, size)) / np.outer(size, size))
+    # what a gauge holds lies beyond theta
+    inside = inverse.at[groups.columns[:, :, None], groups.columns[:, None, :]].get(mode="fill", fill_value=0.0)
+    traces = {}
+    for name in names:
+        # an infinite sigma leaves the variable out
+        sigma = {name: np.full_like(objective.observations.sigma[name], np.inf)}
+        without = on_one_device(EQUATIONS(objective.reweighted(sigma), theta))[0].joined()
+        traces[name] = jnp.sum(inside * (groups.matrix - without.matrix), axis=(1, 2)).reshape(len(parts), -1)
+    return [{n: float(jnp.sum(trace[e])) for n, trace in traces.items()} for e in range(len(parts))]

@@ -6,8 +6,8 @@ import pytest
 from problems import lines
 
 import pdefit
-from pdefit.inverse.fit import _unknowns
-from pdefit.inverse.fit._unknowns import unknowns_by_variable
+from pdefit.inverse.fit import reweight
+from pdefit.inverse.fit.reweight import unknowns_by_variable
 
 PLAIN = pdefit.transforms.Identity()
 CONSTANT = pdefit.likelihoods.PredictedVariance(constant=None)
@@ -100,7 +100,7 @@ def test_recordings_share_an_estimated_sigma_or_have_their_own(two):
 
 
 def test_many_unknowns_are_shared_in_proportion_to_the_values(two, monkeypatch):
-    monkeypatch.setattr(_unknowns, "_MOST_TANGENTS", 0)
+    monkeypatch.setattr(reweight, "_MOST_TANGENTS", 0)
     found = unknowns_by_variable(two[0], two[0].theta0)
-    # each has a quarter of b and c, and half of its own a
+    # each has a quarter of the values
     np.testing.assert_allclose([of[n] for of in found for n in "uv"], 1.0)

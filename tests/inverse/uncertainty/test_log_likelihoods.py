@@ -9,17 +9,23 @@ from small_systems import Pair
 
 import pdefit
 from pdefit.inverse.objective.compiled import weighted
-from pdefit.inverse.uncertainty.log_likelihood import likelihood_sums, log_likelihoods
+from pdefit.inverse.uncertainty.marginal_likelihood import likelihood_sums, log_likelihoods
 
 TS = [0.0, 1.0, 1.5, 2.0]
 THETA = np.array([1.1, 2.2, 2.9])
 
 
+def _squares(functionals):
+    """The sums of squared weighted residuals at THETA, by record and variable."""
+    left = [weighted(J, jnp.asarray(THETA)) for J in functionals]
+    return np.array([[np.sum(of[n] ** 2) for n in "uv"] for of in left])
+
+
 @pytest.fixture(scope="module")
 def two():
-    """The sums of two records of one model, and by variable their values and predictions, (2, 4)."""
+    """Squares and sums of two records of one model, and by variable their values and predictions, (2, 4)."""
     made = [lines(TS, seed, sigma=(0.5, 2.0)) for seed in range(2)]
-    sums = np.stack([likelihood_sums(J, weighted(J, jnp.asarray(THETA))) for J, _ in made])
+    sums = _squares([J for J, _ in made]), np.stack([likelihood_sums(J) for J, _ in made])
     values = {n: np.stack([np.asarray(J.observations.values[n]) for J, _ in made]) for n in "uv"}
     return sums, values, {n: x @ THETA for n, x in zip("uv", made[0][1], strict=True)}
 
@@ -31,7 +37,7 @@ def test_an_estimated_sigma_has_its_likeliest_value_and_a_stated_one_is_kept(two
     axis = (0, 1) if shared else (1,)
     likeliest = np.sqrt(np.mean(left**2, axis=axis, keepdims=True))
     exact = stats.norm.logpdf(values["u"], predicted["u"], 0.5) + stats.norm.logpdf(left, 0.0, likeliest)
-    found = log_likelihoods(sums, {"v": shared}, ("u", "v"))
+    found = log_likelihoods(*sums, {1: shared})
     np.testing.assert_allclose(found, exact.sum(axis=1), rtol=1e-9)
 
 
@@ -41,6 +47,6 @@ def test_logarithms_have_the_log_normal_density_of_the_values():
     data = pdefit.Observations.build(TS, logs, 0.3)
     problem = pdefit.Problem(J.problem.system, Pair(jnp.ones(()), jnp.ones(())), pdefit.instruments.Logarithm("u"))
     J = pdefit.Functional(problem, data, dict.fromkeys("abc", pdefit.transforms.Identity()), dt=0.25)
-    found = likelihood_sums(J, weighted(J, jnp.asarray(THETA)))
+    found = _squares([J])[:, :1], np.asarray(likelihood_sums(J))[None, :1]
     exact = np.sum(stats.lognorm.logpdf(np.exp(logs["u"]), 0.3, scale=1 + x @ THETA))
-    np.testing.assert_allclose(log_likelihoods(np.asarray(found)[None, :1], {}, ("u",)), exact, rtol=1e-9)
+    np.testing.assert_allclose(log_likelihoods(*found, {}), exact, rtol=1e-9)
