@@ -112,7 +112,7 @@ class DataSettings:
     **Arguments:**
 
     - `path`: the file.
-    - `variables`: by field its name in the file. Residuals decide a sigma for each of several variables that state none.
+    - `variables`: by field its name in the file.
     - `sigma`: by field the standard deviation of its noise in its unit, or the name of a variable that holds it; `auto`
       estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent. Noise that follows the
       prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}` with the parts of the
