@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from pdefit_particles import Gravity
 from pdefit_reaction import FisherKPP
-from small_systems import Decay
+from small_systems import Decay, Lines
 
 import pdefit
 
@@ -83,6 +83,19 @@ def stable(system):
 def observed(operator, y):
     """What an observation operator sees of a state, by one program."""
     return jax.jit(lambda y: operator(0.0, y, None))(y)
+
+
+def lines(ts, seed=0, controls=None, sigma=(1.0, 1.0), instrument=None):
+    """Two noisy lines that share their curvature, and the designs of u and v: columns of a, b and c, (T, 3)."""
+    ts, random = np.asarray(ts, float), np.random.default_rng(seed)
+    square, none = ts**2 / 2, np.zeros(ts.size)
+    designs = np.stack([ts, none, square], 1), np.stack([none, ts, square], 1)
+    values = {n: x @ [1.0, 2.0, 3.0] + random.standard_normal(ts.size) for n, x in zip("uv", designs, strict=True)}
+    data = pdefit.Observations.build(ts, values, dict(zip("uv", sigma, strict=True)))
+    system = Lines(a=jnp.asarray(0.5), b=jnp.asarray(2.5), c=jnp.asarray(3.1))
+    problem = pdefit.Problem(system, system.init(None), instrument)
+    plain = dict.fromkeys("abc", pdefit.transforms.Identity())
+    return pdefit.Functional(problem, data, controls or plain, dt=0.25), designs
 
 
 def decays(count=5, frames=6, sigma=0.01, noise=0.0, controls=None, start=1.0):

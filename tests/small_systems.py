@@ -24,6 +24,26 @@ def short_run(system, stop=1.0, count=3):
     return pdefit.capabilities.Example(system, system.init(None), ts, 0.1, space_order=None, time_order=4)
 
 
+class Pair(NamedTuple):
+    u: jax.Array
+    v: jax.Array
+
+
+class Lines(pdefit.AbstractSystem):
+    """u' = a + c t and v' = b + c t from zero: u = a t + c t^2 / 2, exact with steps of second order, and linear in a, b, c."""
+
+    time_unit: ClassVar[str] = "s"
+    a: jax.Array = pdefit.parameter(positive=False)
+    b: jax.Array = pdefit.parameter(positive=False)
+    c: jax.Array = pdefit.parameter(positive=False)
+
+    def vector_field(self, t, y, args):
+        return Pair(self.a + self.c * t, self.b + self.c * t)
+
+    def init(self, key):
+        return Pair(jnp.zeros(()), jnp.zeros(()))
+
+
 class Decay(
     pdefit.AbstractSystem,
     pdefit.capabilities.AbstractVerifiable,

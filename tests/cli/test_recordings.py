@@ -44,7 +44,8 @@ def test_a_run_of_two_recordings_that_was_stopped_ends_as_one_that_was_not(pdefi
         forecast = json.loads((run / "recordings" / name / "summary.json").read_text())["forecast"]
         assert forecast == summary["recordings"][name]["forecast"] and forecast["relative_l2_at_end"] < 0.1
     assert summary["verdict"] == "fitted to the noise" and "2 recordings" in summary["verdict_reason"]
-    assert summary["fit"]["values"] == sum(one["fit"]["values"] for one in summary["recordings"].values())
+    for key in ("values", "log_likelihood"):
+        assert summary["fit"][key] == sum(one["fit"][key] for one in summary["recordings"].values())
     assert not (run / "fields.h5").exists() and "Traceback" not in err
     code, out, err = pdefit_inside("report", "run")
     assert code == 0 and "recordings/low/report.html" in out

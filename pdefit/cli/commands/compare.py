@@ -56,8 +56,9 @@ def run_compare(arguments: list[str], console: Console) -> None:
             raise PdefitError(f"'{fit.directory}' has other data than '{runs[0]}': {said}; leave one of them out")
     settings, left = _settings(fits), _misfits(fits)
     results = [_results(*of) for of in zip(fits, left, strict=True)]
-    for of in results:
-        of["chi2_above_the_first"] = of["chi2"] - results[0]["chi2"] if of["fitted"] == results[0]["fitted"] else None
+    for fit, of in zip(fits, results, strict=True):
+        same = of["fitted"] == results[0]["fitted"] and _sigma_in_words(fit) == _sigma_in_words(fits[0])
+        of["chi2_above_the_first"] = of["chi2"] - results[0]["chi2"] if same else None
     names = [os.path.relpath(run, os.path.commonpath([*map(os.path.abspath, runs)])) for run in runs]
     said = _chosen(fits, names, results)
     rows = [read_parameters(fit.path("parameters.csv")) for fit in fits]
@@ -148,6 +149,11 @@ def _sigma(fit: RunFiles, field: str) -> list[float]:
     return sorted({min(known), max(known)}) if known else []
 
 
+def _sigma_in_words(fit: RunFiles) -> dict[str, str]:
+    """The smallest and the largest standard deviation of every variable, as text."""
+    return {n: " to ".join(f"{x:.4g}" for x in _sigma(fit, n)) or "0" for n in fit.summary.sigma}
+
+
 def _chosen(fits: Sequence[RunFiles], names: Sequence[str], results: Sequence[dict[str, Any]]) -> list[str]:
     """Sentences that say which model is preferred; what they rest on is added to the results."""
     try:
@@ -180,7 +186,10 @@ def _results(fit: RunFiles, left: Mapping[str, Misfit]) -> dict[str, Any]:
     summary, holdout = fit.summary, _configuration(fit).get("holdout")
     ts = np.concatenate([of.time[of.phase == 0] for of in map(lazy_fields, _films(fit).values())])
     span = f"from {np.min(ts, initial=np.inf):.6g} to {np.max(ts, initial=-np.inf):.6g}{with_space(summary.time_unit)}"
-    observed = ", ".join(f"{n} (sigma {' to '.join(f'{x:.4g}' for x in _sigma(fit, n)) or 0})" for n in summary.sigma)
+    # residuals decide a sigma that nobody stated, so that it differs between models of the same values
+    told = _sigma_in_words(fit)
+    told |= {n: x for n, x in summary.noise.items() if isinstance(x, str) and n in told}
+    observed = ", ".join(f"{n} (sigma {x})" for n, x in told.items())
     try:
         values, chi2 = int(summary.fit["values"]), float(summary.fit["chi2"])
         return {

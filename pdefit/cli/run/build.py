@@ -19,6 +19,7 @@ from pdefit.cli.run.from_twin import from_twin
 from pdefit.cli.run.open_settings import choose_method, chosen_stages
 from pdefit.cli.run.source import Source, check_stated, fitted_frames, frames_kept_out
 from pdefit.cli.run.trial import check_control_units, try_observe, try_step
+from pdefit.cli.run.unstated import with_estimated_sigma
 from pdefit.cli.runtime import processes
 from pdefit.data.observations import Observations
 from pdefit.data.readers.formats import shared
@@ -56,7 +57,7 @@ def build_experiment(settings: Settings) -> Experiment:
 def _on_one_device(settings: Settings) -> Experiment:
     each = settings_of_each(settings, settings.recordings)
     if not each:
-        return build_single(settings)
+        return with_estimated_sigma(build_single(settings))
     made = dict[str, Experiment]()
     with one_file(settings, settings.recordings):
         for name, one in each.items():
@@ -64,7 +65,7 @@ def _on_one_device(settings: Settings) -> Experiment:
                 made[name] = build_single(one)
             except PdefitError as error:
                 raise PdefitError(f"Recording {name}: {error}") from None
-    return together(settings, made)
+    return with_estimated_sigma(together(settings, made))
 
 
 def build_single(settings: Settings) -> Experiment:

@@ -14,6 +14,7 @@ from pdefit.cli.config.settings import Settings
 from pdefit.cli.run.build import build_single, one_file, settings_of_each, source_of
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.source import fitted_frames, frames_kept_out, is_known
+from pdefit.cli.run.unstated import with_estimated_sigma
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
 from pdefit.inverse.controls.bind import at_guesses, bind
 from pdefit.inverse.controls.declare import declared_leaves
@@ -49,7 +50,7 @@ def build_members(settings: Settings) -> MemberExperiment:
     """The members that settings describe. Raises `PdefitError` where one of them does not fit the others."""
     each = settings_of_each(settings, settings.members)
     names = tuple(each)
-    first = build_single(each[names[0]])
+    first = with_estimated_sigma(build_single(each[names[0]]), "members share one program")
     pattern = first.first
     if pattern.steps is not None:
         raise PdefitError("members expect constant steps; set dt, or solver=rk4 with steps=null")

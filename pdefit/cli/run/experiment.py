@@ -73,9 +73,13 @@ class Experiment:
         return any(one.fitted < one.source.record.ts.size for one in self.each.values())
 
     @property
-    def reweighted(self) -> bool:
-        """Whether a stage takes sigma from residuals."""
-        return any(stage.reweight is not None and stage.reweight.is_estimated for stage in self.stages)
+    def estimated(self) -> dict[str, bool]:
+        """The variables whose sigma residuals decide, because a stage does so or nobody stated it.
+
+        Each with whether all recordings share it.
+        """
+        rules, unstated = [s.reweight for s in self.stages if s.reweight is not None], self.source.unstated
+        return {n: n in unstated for n in self.first.observed if n in unstated or any(r.estimates(n) for r in rules)}
 
     @property
     def sigma_stated(self) -> bool:
@@ -83,8 +87,8 @@ class Experiment:
 
         It was not where sigma was estimated from the data, or where a twin has no noise and sigma is only a weight.
         """
-        unsure = any(name in (*self.source.unstated, *self.source.noise) for name in self.first.observed)
-        return not (self.reweighted or self.source.noiseless or unsure)
+        unsure = any(name in self.source.noise for name in self.first.observed)
+        return not (self.estimated or self.source.noiseless or unsure)
 
     def fit(self, callback: Callable[[Progress], None] | None = None) -> Fit[AbstractObjective]:
         """The minimum of the objective by the stages, as `pdefit fit` finds it, but without a run directory.

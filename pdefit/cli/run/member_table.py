@@ -11,6 +11,7 @@ import xarray
 from pdefit.cli.run.build_members import MemberExperiment
 from pdefit.cli.run.minimise import flat_values
 from pdefit.inverse.members.result import MemberFits, MemberIntervals
+from pdefit.inverse.uncertainty.marginal_likelihood import likelihood_sums, log_likelihoods
 from pdefit.output.store.tables import number
 
 # values of records that the file of all members holds, at most
@@ -51,12 +52,17 @@ class MemberTable:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each member."""
         names, rows, z, chi2 = self.exp.members.controls.names(), [], self.z_scores(), self.chi2_per_value
+        sums = self.exp.members.each(lambda f, _: jnp.sum(likelihood_sums(f), axis=0), jnp.asarray(self.found.theta))
+        # where sigma is unknown, one factor of that of all variables has its likeliest value
+        estimated = {0: False} if self.exp.first.estimated else {}
+        likely = log_likelihoods(self.found.chi2[:, None], np.asarray(sums)[:, None], estimated)
         for e, name in enumerate(self.exp.names):
             row: dict[str, Any] = {
                 "member": name,
                 "verdict": self.words[e],
                 "loss": number(self.found.loss[e]),
                 "chi2_per_value": number(chi2[e]),
+                "log_likelihood": number(likely[e]),
                 "evaluations": int(self.found.evaluations[e]),
                 "start": int(self.found.start[e]),
             }

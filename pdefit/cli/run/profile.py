@@ -56,8 +56,8 @@ def run_profile(arguments: list[str], console: Console) -> None:
     if any(isinstance(stage.reweight, ByPrediction) for stage in exp.stages):
         warn(
             console,
-            "the noise follows the prediction, and profiles hold its size at the estimate: far from it they lean to the wrong "
-            "side, and intervals by the matrix are nearer to the likelihood",
+            "the noise follows the prediction or is estimated, and profiles hold its size at the estimate: far from it they "
+            "lean to the wrong side, and intervals by the matrix are nearer to the likelihood",
         )
     belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}}
     if pairs:

@@ -24,6 +24,7 @@ from pdefit.inverse.objective.smooth_tangents import inexact_bias
 from pdefit.inverse.uncertainty.control_values import moved as shifted
 from pdefit.inverse.uncertainty.influences import influences, numbers, remaining
 from pdefit.inverse.uncertainty.intervals import Intervals
+from pdefit.inverse.uncertainty.marginal_likelihood import likelihood_sums, log_likelihoods
 from pdefit.systems.fields import field_coords
 
 # an estimated sigma with a larger relative standard error is not taken for known
@@ -66,6 +67,12 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
         name: _judged(one, part, left, along[k], [changes[k] for changes in moved.changes.values()])
         for k, ((name, one), part) in enumerate(zip(exp.each.items(), found.recordings, strict=True))
     }
+    names = [*exp.first.observed]
+    squares = np.array([[np.sum(part.residuals[n] ** 2) for n in names] for part in found.recordings])
+    sums = np.stack([likelihood_sums(part.functional) for part in found.recordings])
+    estimated = {names.index(n): shared for n, shared in exp.estimated.items()}
+    for (section, _), value in zip(judged.values(), log_likelihoods(squares, sums, estimated), strict=True):
+        section["log_likelihood"] = float(value)
     numbered = any(not (c.is_field or c.is_node) for c in found.functional.controls.items)
     evidence = Evidence(
         {name: quality for name, (_, quality) in judged.items()},
@@ -211,7 +218,7 @@ def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
     A sigma made from residuals makes chi2 about 1, which proves nothing.
     """
     unidentifiable = [name for name, n in exp.source.noise.items() if n.error > _KNOWN_TO]
-    return not exp.reweighted and not any(name in (*exp.source.unstated, *unidentifiable) for name in observed)
+    return not exp.estimated and not any(name in unidentifiable for name in observed)
 
 
 def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -82,11 +82,12 @@ def recordings_summary(
         summary.write(recording_folder(job.directory, name) / "summary.json", _ENTRIES)
     write_rows(job.directory / "recordings.csv", lines)
     job.console.print(_table(lines))
-    values, chi2 = (sum(q[key] for q in quality) for key in ("values", "chi2"))
+    values, chi2, log_likelihood = (sum(q[key] for q in quality) for key in ("values", "chi2", "log_likelihood"))
     whole = {
         "chi2": chi2,
         "values": values,
         "chi2_per_value": chi2 / max(values, 1),
+        "log_likelihood": log_likelihood,
         "whiteness": None,
         "heldout": None,
     }

@@ -73,14 +73,15 @@ class PredictedVariance:
         return np.maximum(found, _LEAST * max(float(np.max(found, initial=0.0)), np.finfo(float).tiny))
 
     def estimated(
-        self, predicted: Float[np.ndarray, " n"], residuals: Float[np.ndarray, " n"], unknowns: int
+        self, predicted: Float[np.ndarray, " n"], residuals: Float[np.ndarray, " n"], unknowns: int | float
     ) -> "PredictedVariance":
         """The same with all parts known: those that make the residuals most likely, as normal deviates.
 
         **Arguments:**
 
         - `predicted`, `residuals`: the signal and what was measured beside it, (n,).
-        - `unknowns`: how many numbers were fitted, by which residuals are too small.
+        - `unknowns`: the fitted numbers that these values determine, by which residuals are too small: the trace of the
+          hat matrix over them.
 
         Source: M. Davidian, R. J. Carroll (1987), doi:10.1080/01621459.1987.10478543.
         """
@@ -88,6 +89,8 @@ class PredictedVariance:
             return self
         squares = residuals**2 * predicted.size / max(predicted.size - unknowns, 1)
         size = max(float(np.max(np.abs(predicted))), np.finfo(float).tiny)
+        if self._parts == (None, 0.0, 0.0):
+            return PredictedVariance(constant=max(float(np.sqrt(np.mean(squares))), _LEAST * size))
         begin = np.array(_begin(size))
         free = [k for k, x in enumerate(self._parts) if x is None]
 

@@ -1,19 +1,26 @@
 """Weights of a fit that follow its residuals or its predictions, by which a stage is repeated."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
+from scipy import linalg
 
 from pdefit._util.errors import unknown
+from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.fit.likelihoods import PredictedVariance
-from pdefit.inverse.objective.abstract import Objective
-from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.compiled import EQUATIONS, weighted
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.variants import with_tangents
+
+# tangents, and unknowns, beyond which the matrix of each variable takes longer than a fit by gradients
+_MOST_TANGENTS, _MOST = 200, 2000
 
 
 class AbstractReweight(eqx.Module):
@@ -22,17 +29,26 @@ class AbstractReweight(eqx.Module):
     rounds: eqx.AbstractVar[int]
     tolerance: eqx.AbstractVar[float]
 
-    @property
     @abc.abstractmethod
-    def is_estimated(self) -> bool:
-        """A test for weights that residuals decide, which then say nothing about the model any more."""
+    def estimates(self, name: str) -> bool:
+        """A test for a variable whose sigma residuals decide. It then says nothing about the model any more.
+
+        **Arguments:** `name`: the variable.
+        """
 
     @abc.abstractmethod
-    def _one(self, functional: Functional, theta: Array) -> tuple[Functional, float, list[str]]:
-        """One recording with new sigma, the largest relative change, and what sigma follows, in words."""
+    def _one(self, functional: Functional, theta: Array, known: Any) -> tuple[Functional, float, list[str]]:
+        """One recording with new sigma, the largest relative change, and what sigma follows, in words.
+
+        **Arguments:** `functional`, `theta`: of this recording; `known`: what `_of_each` finds for it.
+        """
+
+    def _of_each(self, objective: AbstractObjective, theta: Array) -> Sequence[Any]:
+        """For each recording what only all of them tell; by default nothing."""
+        return [None for _ in objective.parts(theta)]
 
     def apply(self, functional: Objective, theta: Array) -> tuple[Objective, float, list[str]]:
-        """The objective with new sigma, of each recording by itself.
+        """The objective with new sigma of each recording.
 
         **Arguments:**
 
@@ -41,10 +57,10 @@ class AbstractReweight(eqx.Module):
 
         **Returns:** the objective, the largest relative change, and what sigma follows, in words.
         """
-        changes, words = list[float](), dict[str, None]()
+        changes, words, known = list[float](), dict[str, None](), iter(self._of_each(functional, theta))
 
         def one(part: Functional, own: Array) -> tuple[Functional, Array]:
-            new, change, said = self._one(part, own)
+            new, change, said = self._one(part, own, next(known))
             changes.append(change)
             words.update(dict.fromkeys(said))
             return new, own
@@ -71,11 +87,10 @@ class Reweight(AbstractReweight):
     rounds: int = 10
     tolerance: float = 0.02
 
-    @property
-    def is_estimated(self):
+    def estimates(self, name):
         return True
 
-    def _one(self, functional, theta):
+    def _one(self, functional, theta, known):
         data = functional.observations
         new, change = {}, 0.0
         for name, residuals in _unweighted(functional, theta).items():
@@ -104,6 +119,10 @@ class ByPrediction(AbstractReweight):
     - `variables`: the variance of each variable.
     - `rounds`: the most rounds; default 20.
     - `tolerance`: ends the rounds when no sigma changes by more than this part; default 0.001.
+    - `shared`: the variables whose estimated parts all recordings share. By default each recording has its own.
+
+    An estimated part counts the unknowns that its values determine, so that a shared unknown counts once over all variables
+    and recordings.
     """
 
     variables: tuple[tuple[str, PredictedVariance], ...] = eqx.field(
@@ -111,34 +130,40 @@ class ByPrediction(AbstractReweight):
     )
     rounds: int = 20
     tolerance: float = 1e-3
+    shared: tuple[str, ...] = eqx.field(converter=tuple, default=(), static=True)
 
-    @property
-    def is_estimated(self):
-        return any(variance.is_estimated for _, variance in self.variables)
+    def estimates(self, name):
+        return any(n == name and variance.is_estimated for n, variance in self.variables)
 
     def known(self, functional: Functional, theta: Array) -> dict[str, PredictedVariance]:
         """The variance of each variable with all its parts known.
 
         **Arguments:** `functional`, `theta`: one recording, and the point at which residuals are taken, (p,).
         """
-        return self._known(functional, _predicted(functional, theta), theta.size)
+        return self._of_each(functional, theta)[0]
 
-    def _known(
-        self, functional: Functional, predicted: Mapping[str, np.ndarray], unknowns: int
-    ) -> dict[str, PredictedVariance]:
-        found, data = {}, functional.observations
+    def _of_each(self, objective, theta):
+        parts, each = objective.parts(theta), [dict[str, PredictedVariance]() for _ in objective.parts(theta)]
+        used = unknowns_by_variable(objective, theta) if any(v.is_estimated for _, v in self.variables) else []
+        predicted = [_predicted(*part) for part in parts]
         for name, variance in self.variables:
-            if name not in predicted:
-                raise unknown("variable of the likelihood", name, predicted)
-            fitted = np.asarray(functional.fitted(name))
-            signal, observed = predicted[name][fitted], np.asarray(data.values[name])[functional.layout.index][fitted]
-            found[name] = variance.estimated(signal, signal - observed, unknowns)
-        return found
+            if name not in predicted[0]:
+                raise unknown("variable of the likelihood", name, predicted[0])
+            fitted = [np.asarray(part.fitted(name)) for part, _ in parts]
+            signal = [of[name][seen] for of, seen in zip(predicted, fitted, strict=True)]
+            values = [np.asarray(part.observations.values[name])[part.layout.index] for part, _ in parts]
+            left = [x - of[seen] for x, of, seen in zip(signal, values, fitted, strict=True)]
+            every = range(len(parts))
+            for some in [every] if name in self.shared else [[e] for e in every]:
+                x, r = (np.concatenate([of[e] for e in some]) for of in (signal, left))
+                found = variance.estimated(x, r, sum(used[e][name] for e in some) if used else 0)
+                for e in some:
+                    each[e][name] = found
+        return each
 
-    def _one(self, functional, theta):
+    def _one(self, functional, theta, known):
         data, layout, change, new = functional.observations, functional.layout, 0.0, {}
         predicted = _predicted(functional, theta)
-        known = self._known(functional, predicted, theta.size)
         for name, variance in known.items():
             # frames that are kept out of the fit are weighed, too
             signal = np.array(data.values[name], float)
@@ -164,3 +189,41 @@ def _unweighted(functional: Functional, theta: Array) -> dict[str, np.ndarray]:
     """Predictions minus data of every variable, (S, I, ...)."""
     unit = functional.reweighted({n: np.ones(()) for n in functional.observations.sigma})
     return jax.tree.map(np.asarray, weighted(unit, theta))
+
+
+def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[dict[str, float]]:
+    """The trace of the hat matrix over the values of each variable, for each recording.
+
+        t_v = tr(A^-1 J_v^T J_v),    A = J_r^T J_r
+
+    J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, those of
+    priors included. So all t_v add up to the number of unknowns that the data determine: a shared unknown counts once,
+    and an unknown that one variable alone depends on counts there. With more than 200 tangents the matrices are too
+    dear, and each variable has a share of the unknowns in proportion to its values.
+
+    **Arguments:**
+
+    - `objective`, `theta`: the objective, and the point, (p,).
+
+    Source: H. D. Patterson, R. Thompson, Biometrika 58:545 (1971), doi:10.1093/biomet/58.3.545: the residuals of v have
+    the expected sum of squares sigma_v^2 (n_v - t_v).
+    """
+    parts = [part for part, _ in objective.parts(theta)]
+    names = [*parts[0].observed]
+    if objective.tangents > _MOST_TANGENTS or theta.size > _MOST:
+        rate = theta.size / max(objective.observed_values, 1)
+        return [{n: rate * int(np.sum(part.fitted(n))) for n in names} for part in parts]
+    objective = with_tangents(objective)
+    found, (_, _, matrix) = on_one_device(EQUATIONS(objective, theta))
+    groups, matrix = found.joined(), np.asarray(matrix)
+    size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
+    inverse = jnp.asarray(linalg.pinvh(matrix / np.outer(size, size)) / np.outer(size, size))
+    # what a gauge holds lies beyond theta
+    inside = inverse.at[groups.columns[:, :, None], groups.columns[:, None, :]].get(mode="fill", fill_value=0.0)
+    traces = {}
+    for name in names:
+        # an infinite sigma leaves the variable out
+        sigma = {name: np.full_like(objective.observations.sigma[name], np.inf)}
+        without = on_one_device(EQUATIONS(objective.reweighted(sigma), theta))[0].joined()
+        traces[name] = jnp.sum(inside * (groups.matrix - without.matrix), axis=(1, 2)).reshape(len(parts), -1)
+    return [{n: float(jnp.sum(trace[e])) for n, trace in traces.items()} for e in range(len(parts))]

@@ -1,6 +1,7 @@
 """Marginal likelihood (evidence) of a fit by Laplace's approximation, and the numbers that information criteria need."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,9 @@ from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, VALUE, Equations
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, Logarithm
 
 # beyond this many unknowns a dense matrix takes minutes
 _MANY = 2000
@@ -78,7 +81,7 @@ def marginal_likelihood(
     """
     parts = functional.parts(theta)
     values, p = functional.observed_values, theta.size
-    log_sigma = sum(_log_sigma(part) for part, _ in parts)
+    log_sigma = sum(float(likelihood_sums(part)[:, 1].sum()) for part, _ in parts)
     if p > _MANY:
         # chi2 and the trace are those of another way of computing; the criteria take all unknowns
         reason = f"{p} unknowns are too many for the determinant of their matrix"
@@ -127,15 +130,49 @@ def _is_normal(control: BoundControl) -> bool:
     return control.prior is not None or control.roughness is not None
 
 
-def _log_sigma(functional) -> float:
-    """The sum of ln sigma over the fitted values of one recording."""
-    total = 0.0
+def logarithms(operator: AbstractObservationOperator) -> frozenset[str]:
+    """The fields whose logarithms an operator observes."""
+    parts = operator.operators if isinstance(operator, Compose) else (operator,)
+    return frozenset(name for part in parts if isinstance(part, Logarithm) for name in part.fields)
+
+
+def likelihood_sums(functional: Functional) -> Float[Array, "V 3"]:
+    """For each variable of one record the number of fitted values, and the sums of ln sigma and of ln x over them.
+
+    The last is that of values x of which logarithms are compared, and 0 for other variables.
+    """
+    data, rows = functional.observations, []
     for name in functional.observed:
-        fitted = np.asarray(functional.fitted(name))
-        data = functional.observations
-        sigma = np.broadcast_to(np.asarray(data.sigma[name]), data.values[name].shape)
-        total += float(np.sum(np.log(sigma[np.asarray(functional.layout.index)][fitted])))
-    return total
+        sigma = jnp.broadcast_to(data.sigma[name], data.values[name].shape)
+        logs = data.values[name] * (name in logarithms(functional.problem.observe))
+        terms = jnp.stack([jnp.ones_like(sigma), jnp.log(sigma), logs], -1)[functional.layout.index]
+        rows.append(jnp.where(functional.fitted(name)[..., None], terms, 0.0).reshape(-1, 3).sum(0, jnp.float64))
+    return jnp.stack(rows)
+
+
+def log_likelihoods(
+    squares: Float[np.ndarray, "E V"], sums: Float[np.ndarray, "E V 3"], estimated: Mapping[int, bool]
+) -> Float[np.ndarray, " E"]:
+    """The logarithm of the normal density of all fitted values of each recording, constants included.
+
+        ln L = -1/2 sum (r^2 / s^2 + ln(2 pi s^2 sigma^2))
+
+    r is a residual over its sigma. s is 1 where sigma was stated. If residuals decide the sigma of a variable, s^2 is the
+    mean of its r^2: the factor of maximum likelihood, which divides by the number of values, and not by the degrees of
+    freedom. The density of counts (`Poisson`) is the normal one of their variance. Where logarithms are compared, it is
+    the log-normal density of the values themselves. Priors do not count.
+
+    **Arguments:**
+
+    - `squares`: by recording and variable the sum of the squares of weighted residuals.
+    - `sums`: of each recording as of `likelihood_sums`.
+    - `estimated`: the numbers of the variables whose sigma residuals decide, and whether all recordings share it.
+    """
+    values, logs, factor = sums[..., 0], sums[..., 1:].sum(axis=2), np.ones_like(squares)
+    for k, shared in estimated.items():
+        both = (x.sum() if shared else x for x in (squares[:, k], values[:, k]))
+        factor[:, k] = np.maximum(np.divide(*both), np.finfo(float).tiny)
+    return -np.sum((squares / factor + values * np.log(2 * np.pi * factor)) / 2 + logs, axis=1)
 
 
 def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[dict[str, str], str]:

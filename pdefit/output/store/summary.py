@@ -24,7 +24,7 @@ class Summary:
     - `time_unit`: of all times.
     - `parameters`, `intervals`, `fields`: estimates by control, about their intervals, and errors of unknown fields.
     - `sigma`, `noise`, `warnings`: standard deviations of the data, estimates of them, and what looks odd.
-    - `fit`, `forecast`: chi2, whiteness and held-out frames; scores of the forecast.
+    - `fit`, `forecast`: chi2, the log-likelihood with its constant, whiteness and held-out frames; scores of the forecast.
     - `discretisation`, `posterior`: shifts by finer steps and cells; uncertainty of unknown fields.
     - `bootstrap`: how many repetitions there were, and their intervals over those of the matrix; None without.
     - `likelihood`: the marginal likelihood and what information criteria need, as of `MarginalLikelihood`; None without

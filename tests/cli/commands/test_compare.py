@@ -219,3 +219,15 @@ def test_what_is_no_finished_fit_is_refused(runs, pdefit_inside, change, words):
 def test_words_that_are_refused(runs, pdefit_inside, words, said):
     code, _, err = pdefit_inside("compare", *words)
     assert code == 1 and said in err and not Path("compare").exists()
+
+
+def test_a_sigma_that_nobody_stated_is_no_difference_of_the_values(runs, pdefit_inside):
+    for run, factor in zip(runs, (1.0, 1.1), strict=True):
+        (stated,) = set(json.loads((runs[0] / "summary.json").read_text())["sigma"]["u"])
+        _change(run, "noise", u="not stated")
+        _change(run, "sigma", u=[factor * stated])
+    code, out, err = pdefit_inside("compare", "runs/one", "runs/two")
+    assert (code, err) == (0, "") and "need fits of the same values" not in out
+    table = pandas.read_csv("compare/compare.csv")
+    assert all("u (sigma not stated)" in x for x in table["fitted"]) and table["chi2_above_the_first"].isna()[1]
+    assert table["AIC_above_the_best"].min() == 0

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import xarray
+from scipy.stats import norm
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.build import build_experiment
@@ -61,6 +62,11 @@ def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, table, tmp_p
         assert np.all((kept.alpha_low < kept.alpha)[:3]) and kept.verdict.values[0] == "fitted to the noise"
         rms = np.sqrt(np.mean((kept.prey_predicted - kept.prey_observed)[:3] ** 2))
         assert 0.008 < rms < 0.012
+        # sigma is as stated
+        likely = [
+            norm.logpdf(kept[f"{n}_observed"], kept[f"{n}_predicted"], 0.01).sum(axis=1) for n in ("prey", "predator")
+        ]
+        np.testing.assert_allclose([float(row["log_likelihood"]) for row in rows.values()], sum(likely), rtol=1e-9)
     summary = json.loads((run / "summary.json").read_text())
     assert summary["members"]["count"] == 4 and summary["certificate"]["passed"]
     drawn = draw_all(run)

@@ -1,0 +1,91 @@
+"""Several variables without a stated sigma: each has one of its own, which residuals decide."""
+
+import dataclasses
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pdefit
+from pdefit.cli.run.unstated import with_estimated_sigma
+
+EQUATIONS = '''
+"""Two lines of very different size that share their curvature."""
+from typing import NamedTuple
+import jax
+import jax.numpy as jnp
+import pdefit
+
+class State(NamedTuple):
+    u: jax.Array
+    v: jax.Array
+
+class Sizes(pdefit.AbstractSystem):
+    time_unit = "s"
+    a: jax.Array = pdefit.parameter(positive=False)
+    b: jax.Array = pdefit.parameter(positive=False)
+    c: jax.Array = pdefit.parameter(positive=False)
+    def vector_field(self, t, y, args):
+        return State(1e3 * (self.a + self.c * t), 1e-3 * (self.b + self.c * t))
+    def init(self, key):
+        return State(jnp.zeros(()), jnp.zeros(()))
+'''
+EXPERIMENT = """
+# Two lines.
+system: {name: sizes, a: 0.5, b: 2.5, c: 2.0}
+data: {path: DATA, variables: {u: u, v: v}, time: t}
+dt: 0.5
+stages: {main: {optimizer: {name: levenberg_marquardt, tolerance: 1.0e-10}, max_iterations: 30}}
+controls: {a: identity, b: identity, c: identity}
+"""
+SIZES, NOISE = np.array([1e3, 1e-3]), np.array([0.5, 0.02])
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory):
+    """The experiment, its designs (2, T, 3) and values (2, T)."""
+    folder, random, ts = tmp_path_factory.mktemp("unstated"), np.random.default_rng(0), np.arange(9) / 2
+    designs = [np.stack([ts * (k == 0), ts * (k == 1), ts**2 / 2], 1) * SIZES[k] for k in range(2)]
+    values = [x @ [1.0, 2.0, 3.0] + SIZES[k] * NOISE[k] * random.standard_normal(9) for k, x in enumerate(designs)]
+    rows = "\n".join(",".join(map(repr, map(float, row))) for row in zip(ts, *values, strict=True))
+    (folder / "sizes.csv").write_text(f"t,u,v\n{rows}\n")
+    (folder / "sizes.py").write_text(EQUATIONS)
+    (folder / "sizes.yaml").write_text(EXPERIMENT.replace("DATA", str(folder / "sizes.csv")))
+    exp = pdefit.load_experiment(folder / "sizes.yaml", equations=folder / "sizes.py")
+    return exp, np.stack(designs), np.stack(values)
+
+
+def test_the_variable_of_small_noise_decides_however_small_its_values_are(case):
+    exp, designs, values = case
+    assert any("residuals decide one for each" in line for line in exp.choices) and not exp.sigma_stated
+    assert exp.estimated == {"u": True, "v": True}
+    found = exp.fit()
+    sigma = np.std(values, axis=1)
+    for _ in range(100):
+        weighted = designs / sigma[:, None, None]
+        theta = np.linalg.lstsq(np.concatenate(weighted), np.concatenate(values / sigma[:, None]))[0]
+        inverse = np.linalg.inv(sum(x.T @ x for x in weighted))
+        freedom = [9 - np.trace(inverse @ x.T @ x) for x in weighted]
+        sigma = np.sqrt(np.sum((values - designs @ theta) ** 2, axis=1) / freedom)
+    # rounds end where no sigma changes by more than a thousandth
+    seen = [float(np.max(found.functional.observations.sigma[n])) for n in "uv"]
+    np.testing.assert_allclose(seen, sigma, rtol=1e-3)
+    np.testing.assert_allclose(found.theta, theta, rtol=1e-4)
+    # with equal weights the curvature is that of u alone, whose noise is 25 times as large
+    alone = np.linalg.lstsq(designs[0][:, [0, 2]], values[0])[0][1]
+    assert abs(alone - 3.0) > 5 * abs(theta[2] - 3.0)
+
+
+@pytest.mark.parametrize("why", ["members share one program", "a stage has reweight", "cannot tell it"])
+def test_where_residuals_cannot_tell_a_line_says_that_all_share_one(case, why):
+    exp, before = case[0], case[0].choices[:-1]
+    stages = [dataclasses.replace(exp.stages[-1], reweight=pdefit.Reweight() if "reweight" in why else None)]
+    bare = dataclasses.replace(exp, stages=stages, choices=before)
+    if why == "cannot tell it":
+        few = {n: jnp.arange(9) < 3 for n in "uv"}
+        bare = dataclasses.replace(bare, functional=eqx.tree_at(lambda f: f.observations.mask, exp.first, few))
+    made = with_estimated_sigma(bare, why if "members" in why else "")
+    (line,) = made.choices[len(before) :]
+    assert line.startswith("one sigma for all variables (u, v)") and why in line
+    assert made.stages == bare.stages and made.functional is bare.functional
