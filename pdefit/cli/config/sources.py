@@ -117,7 +117,7 @@ class DataSettings:
       holds it; `auto` estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent. Noise
       that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}` with
       the parts of the variance constant^2 + gain * m + (relative * m)^2. `log_normal`, or `{log_normal: 0.1}`, compares
-      logarithms.
+      logarithms. Residuals decide one sigma for each of several variables without any.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
       added to that of a stated sigma.
     - `time`: name of the variable with the times; null for `time`.
