@@ -245,7 +245,7 @@ class Reference:
     """
 
     path: str
-    column: Annotated[str, Expected("the name of a column", lambda x: isinstance(x, str | int | float), str)]
+    column: Annotated[str, Expected("the name of a column", lambda x: is_text(x) or is_number(x), str)]
     time: Number
     fields: Annotated[Mapping[str, Any], _TABLE]
 
@@ -254,7 +254,7 @@ class Reference:
 class StateFile:
     """File whose last frame is the initial state."""
 
-    path: Annotated[str, Expected("the name of a file", lambda x: isinstance(x, str | int | float), str)]
+    path: Annotated[str, Expected("the name of a file", lambda x: is_text(x) or is_number(x), str)]
 
 
 Initial = Literal["system", "data"] | StateFile | AbstractInitial

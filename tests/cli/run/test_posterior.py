@@ -1,13 +1,10 @@
 """The uncertainty of fields from the command line."""
 
 import json
-import re
 
 import numpy as np
-import pytest
 import xarray
 
-from pdefit._util.errors import PdefitError
 from pdefit.output.pictures._estimates import draw_posterior
 
 FRONT = (
@@ -55,16 +52,3 @@ def test_a_field_without_a_prior_is_refused_before_the_fit(pdefit_inside, tmp_pa
     code, out, err = pdefit_inside("fit", *FRONT, "posterior=10", f"hydra.run.dir={tmp_path / 'run'}")
     assert code == 1 and "posterior expects an unknown field with a prior" in " ".join(err.split())
     assert "stage 1" not in out
-
-
-@pytest.mark.parametrize(
-    ("word", "reason"),
-    [
-        ("posterior=0", "posterior.rank expects a whole number >= 1, but got 0"),
-        ("posterior={samples: 3}", "posterior.rank is missing"),
-        ("posterior=many", "posterior.rank expects a whole number >= 1, but got 'many'"),
-    ],
-)
-def test_the_words_of_a_posterior_are_checked(compose, word, reason):
-    with pytest.raises(PdefitError, match=re.escape(reason)):
-        compose("experiment=reaction/fisher_front", word)
