@@ -2,8 +2,8 @@
 
 Scalar fields have the grid's shape, vector fields one leading axis more. Lengths are in the grid's unit.
 
-Fluxes live on faces, so that what leaves one cell enters the next. `diffuse`, `advect` and `div` therefore conserve the
-integral to round-off wherever the boundary lets nothing through.
+Fluxes live on faces, so that what leaves one cell enters the next. `diffuse` therefore conserves the integral to
+round-off wherever the boundary lets nothing through, as `div` and `advect` of `fluxes.py` do.
 """
 
 import itertools
@@ -14,17 +14,15 @@ from typing import TypeVar
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
-from jax.typing import ArrayLike, DTypeLike
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.safe import safe_div
 from pdefit.systems.boundary import edges
-from pdefit.systems.faces import (
-    Uncoupled,
+from pdefit.systems.fluxes import (
     face_differences,
     face_divergence,
-    mean,
     neighbours,
     on_faces,
     open_faces,
@@ -133,67 +131,8 @@ def grad(grid: CartesianGrid, u: Array) -> Array:
     - `grid`: the cells and their boundary conditions.
     - `u`: the field, of the grid's shape.
     """
-    components = []
-    for axis in range(grid.ndim):
-        faces = face_differences(grid, u, axis)
-        lower, upper = neighbours(faces, axis)
-        components.append((upper + lower) / 2)
-    return jnp.stack(components)
-
-
-def div(grid: CartesianGrid, v: Array) -> Array:
-    """The divergence dv_x/dx + dv_y/dy + ... at cell centres, of what crosses the faces of a cell.
-
-    A face has the mean of its two cells. Through a `NoFlux` end the normal component is 0, whatever v is beside it. Any
-    other end has what the nearest cells say, with second order. So div(grad u) agrees with `laplacian` at every end, but
-    its stencil is wider: prefer `diffuse`.
-
-    **Arguments:**
-
-    - `grid`: the cells and their boundary conditions.
-    - `v`: the vector field, with its components on a leading axis.
-    """
-    v = lax.stop_gradient(v) if isinstance(grid, Uncoupled) else v
-    parts = [face_divergence(grid, x, axis) for axis, x in enumerate(_through(grid, v, v.dtype))]
-    return sum(parts[1:], parts[0])
-
-
-def advect(grid: CartesianGrid, velocity: ArrayLike | Sequence[ArrayLike], u: Array) -> Array:
-    """Advection div(velocity u) at cell centres, from central fluxes through faces.
-
-    Nothing is carried through a `NoFlux` end. Other ends have the u that their condition says: `Dirichlet` states what flows
-    in, and `Neumann(0.0)` lets out what arrives. A rate of change has it with the minus sign: u_t = div(D grad u) - div(v
-    u) is `diffuse(grid, D, u) - advect(grid, v, u)`.
-
-    Not for fronts that are sharper than the grid: where |v| dx / D is above 2 the result may oscillate. Take more cells
-    there, or add the diffusivity |v| dx / 2, which makes it upwind of first order.
-
-    **Arguments:**
-
-    - `grid`: the cells and their boundary conditions.
-    - `velocity`: one component for each axis, in length over time: numbers, or fields of the grid's shape.
-    - `u`: the field that is carried, of the grid's shape.
-    """
-    out, held = jnp.zeros_like(u), lax.stop_gradient(u) if isinstance(grid, Uncoupled) else u
-    for axis, through in enumerate(_through(grid, velocity, jnp.result_type(u, float))):
-        spacing = grid.spacing[axis]
-        below, above = grid.boundaries[axis].outer_differences(held, axis, spacing) or (0.0, 0.0)
-        first, last = edges(held, axis)
-        carried = on_faces(mean(*neighbours(held, axis)), (first - below / 2, last + above / 2), axis)
-        out = out + face_divergence(grid, through * carried, axis)
-    return out
-
-
-def _through(grid: CartesianGrid, v: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike) -> list[Array]:
-    """The normal components of a vector field on the faces, for each axis."""
-    parts = [jnp.asarray(x, dtype) for x in (v if isinstance(v, Sequence) else jnp.atleast_1d(v))]
-    if len(parts) != grid.ndim or any(x.shape not in ((), grid.shape) for x in parts):
-        raise PdefitError(
-            f"A vector field on a grid of shape {grid.shape} has {grid.ndim} components, each a number or of that shape, "
-            f"but got {len(parts)} of shape {parts[0].shape}; stack one for each axis"
-        )
-    fields = [jnp.broadcast_to(x, grid.shape) for x in parts]
-    return [values_on_faces(grid, x, axis) * open_faces(grid, axis) for axis, x in enumerate(fields)]
+    slopes = (face_differences(grid, u, axis) for axis in range(grid.ndim))
+    return jnp.stack([jnp.add(*neighbours(slope, axis)) / 2 for axis, slope in enumerate(slopes)])
 
 
 # --- parameters as rows -------------------------------------------------------------------------------------------------

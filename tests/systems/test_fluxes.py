@@ -101,7 +101,7 @@ def test_no_flow_changes_the_integral(boundary, ndim):
     g = pdefit.CartesianGrid((4,) * ndim, (1.0,) * ndim, boundary=boundary)
     u, *velocity = np.random.default_rng(0).uniform(size=(1 + ndim, *g.shape))
     for out in (ADVECT(g, np.stack(velocity), u), ADVECT(g, (1.0,) * ndim, u), DIV(g, np.stack(velocity))):
-        assert abs(np.sum(out)) < 1e-13 * np.sum(np.abs(out))
+        assert abs(np.sum(out)) < 1e-13 * np.sum(np.abs(out)) + 1e-13
 
 
 def test_what_flows_in_has_the_value_of_the_boundary_and_what_flows_out_that_of_the_field():
@@ -136,7 +136,8 @@ def test_diffusion_along_oblique_fibres_is_second_order_up_to_the_walls(walls):
         g = pdefit.CartesianGrid((n, n), (1.0, 1.0), boundary=(walls, Periodic()))
         x, y = g.mesh()
         D, exact, f = jax.jit(lambda x, y: (tensor(x, y), u(x, y), jax.vmap(jax.vmap(source))(x, y)))(x, y)
-        matrix = LinearOperator((n * n,) * 2, lambda w, g=g, D=D: w - np.ravel(DIFFUSE(g, D, w.reshape(g.shape))))
+        flow = jax.jit(lambda w, g=g, D=D: w - pdefit.diffuse(g, D, w.reshape(g.shape)).ravel())
+        matrix = LinearOperator((n * n,) * 2, lambda w, flow=flow: np.asarray(flow(w)))
         solution, failed = cg(matrix, np.ravel(f), rtol=1e-7)
         assert not failed
         errors.append(np.max(np.abs(solution.reshape(g.shape) - exact)))
