@@ -79,7 +79,7 @@ def pad(u: Array, before: int, after: int, axis: int) -> Array:
     return lax.pad(u, jnp.zeros((), u.dtype), widths)
 
 
-def values_on_faces(grid: CartesianGrid, u: Array, axis: int, limited: bool = False) -> Array:
+def face_values(grid: CartesianGrid, u: Array, axis: int, limited: bool = False) -> Array:
     """Values on the faces normal to an axis: the mean of two cells, and at an outer face what the nearest cells say.
 
     **Arguments:**
@@ -161,4 +161,4 @@ def _through(grid: CartesianGrid, v: ArrayLike | Sequence[ArrayLike], dtype: DTy
             f"but got {len(parts)} of shapes {sorted({x.shape for x in parts})}; stack one for each axis"
         )
     fields = [jnp.broadcast_to(x, grid.shape) for x in parts]
-    return [values_on_faces(grid, x, axis) * open_faces(grid, axis) for axis, x in enumerate(fields)]
+    return [face_values(grid, x, axis) * open_faces(grid, axis) for axis, x in enumerate(fields)]

@@ -20,15 +20,7 @@ from jaxtyping import Array
 from pdefit._util.errors import PdefitError
 from pdefit._util.safe import safe_div
 from pdefit.systems.boundary import edges
-from pdefit.systems.fluxes import (
-    face_differences,
-    face_divergence,
-    neighbours,
-    on_faces,
-    open_faces,
-    pad,
-    values_on_faces,
-)
+from pdefit.systems.fluxes import face_differences, face_divergence, face_values, neighbours, on_faces, open_faces, pad
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.system import AbstractSystem, parameters
 
@@ -87,7 +79,7 @@ def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | Non
     for axis in range(grid.ndim):
         flux, along = face_differences(grid, u, axis), D[axis] if each else D
         if along.ndim:
-            flux = values_on_faces(grid, along, axis, limited=True) * flux
+            flux = face_values(grid, along, axis, limited=True) * flux
         if conducting is not None:
             flux = passes[axis] * flux
         spread = face_divergence(grid, flux, axis)
