@@ -97,8 +97,11 @@ from pdefit.inverse.uncertainty.intervals import Intervals as Intervals
 from pdefit.inverse.uncertainty.intervals import intervals as intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import MarginalLikelihood as MarginalLikelihood
 from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood as marginal_likelihood
+from pdefit.systems.diffusion_solve import diffusion_solve as diffusion_solve
 from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
 from pdefit.systems.fields import field as field
+from pdefit.systems.fluxes import advect as advect
+from pdefit.systems.fluxes import div as div
 from pdefit.systems.fourier_grid import FourierGrid as FourierGrid
 from pdefit.systems.fourier_grid import SpectralSystem as SpectralSystem
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
@@ -107,8 +110,6 @@ from pdefit.systems.inputs import Inputs as Inputs
 from pdefit.systems.interpolant import Interpolant as Interpolant
 from pdefit.systems.operators import broadcast_scalars as broadcast_scalars
 from pdefit.systems.operators import diffuse as diffuse
-from pdefit.systems.operators import diffusion_solve as diffusion_solve
-from pdefit.systems.operators import div as div
 from pdefit.systems.operators import grad as grad
 from pdefit.systems.operators import laplacian as laplacian
 from pdefit.systems.reaction_diffusion import ReactionDiffusion as ReactionDiffusion

@@ -203,6 +203,12 @@ class Ends(AbstractBoundary):
         return Ends(self.lower.homogeneous(), self.upper.homogeneous())
 
 
+def closed_ends(boundary: AbstractBoundary) -> tuple[bool, bool]:
+    """Whether the first and the last face of an axis let nothing through, whatever the flux is made of."""
+    first, last = (boundary.lower, boundary.upper) if isinstance(boundary, Ends) else (boundary, boundary)
+    return isinstance(first, NoFlux), isinstance(last, NoFlux)
+
+
 def _continued(u: Array, axis: int, lower: int | None, upper: int | None) -> Array:
     """One period of a field of these parities at its ends; of 4 n cells where they differ."""
     if lower is None or upper is None:

@@ -1,94 +1,30 @@
-"""Second-order finite differences on a `CartesianGrid`, and the inverse of an implicit step of diffusion.
+"""Second-order finite differences on a `CartesianGrid`.
 
 Scalar fields have the grid's shape, vector fields one leading axis more. Lengths are in the grid's unit.
 
 Fluxes live on faces, so that what leaves one cell enters the next. `diffuse` therefore conserves the integral to
-round-off wherever the boundary lets nothing through.
+round-off wherever the boundary lets nothing through, as `div` and `advect` of `fluxes.py` do.
 """
 
-import dataclasses
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Sequence
 from typing import TypeVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.safe import safe_div
 from pdefit.systems.boundary import edges
+from pdefit.systems.fluxes import face_differences, face_divergence, face_values, neighbours, on_faces, open_faces, pad
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.system import AbstractSystem, parameters
 
 System = TypeVar("System", bound=AbstractSystem)
-
-
-class Uncoupled(CartesianGrid):
-    """A grid whose cells exchange what they do, with derivatives that leave this out: each cell is a system of its own.
-
-    For derivatives of one cell's unknowns where neighbours are known well. Not for values, which are the same.
-    """
-
-    @classmethod
-    def of_grid(cls, grid: CartesianGrid) -> "Uncoupled":
-        """The same grid without its couplings.
-
-        **Arguments:** `grid`: the cells and their boundary conditions.
-        """
-        return cls(**{f.name: getattr(grid, f.name) for f in dataclasses.fields(CartesianGrid)})
-
-
-def face_differences(grid: CartesianGrid, u: Array, axis: int) -> Array:
-    """The derivative du/dx on the faces normal to an axis, of which there is one more than cells.
-
-    **Arguments:**
-
-    - `grid`: the cells and their boundary conditions.
-    - `u`: the field, of the grid's shape.
-    - `axis`: the number of the axis.
-    """
-    u = lax.stop_gradient(u) if isinstance(grid, Uncoupled) else u
-    lower, upper = _neighbours(u, axis)
-    spacing = grid.spacing[axis]
-    return _on_faces(upper - lower, grid.boundaries[axis].outer_differences(u, axis, spacing), axis) * (1 / spacing)
-
-
-def face_divergence(grid: CartesianGrid, flux: Array, axis: int) -> Array:
-    """The derivative d(flux)/dx at cell centres.
-
-    **Arguments:**
-
-    - `grid`: the cells.
-    - `flux`: values on the faces normal to the axis, as of `face_differences`.
-    - `axis`: the number of the axis.
-    """
-    lower, upper = _neighbours(flux, axis)
-    return (upper - lower) * (1 / grid.spacing[axis])
-
-
-def _neighbours(u: Array, axis: int) -> tuple[Array, Array]:
-    """All entries along an axis but the last, and all but the first."""
-    n = u.shape[axis]
-    return lax.slice_in_dim(u, 0, n - 1, axis=axis), lax.slice_in_dim(u, 1, n, axis=axis)
-
-
-def _on_faces(inner: Array, outer: tuple[Array, Array] | None, axis: int) -> Array:
-    """Values on all faces, from those between cells and those on the first and the last face (None: 0).
-
-    Zeros padded and added compile into one loop with whatever comes next; a concatenation does not.
-    """
-    faces = _pad(inner, 1, 1, axis)
-    if outer is None:
-        return faces
-    n, (first, last) = inner.shape[axis], outer
-    return faces + _pad(first, 0, n + 1, axis) + _pad(last, n + 1, 0, axis)
-
-
-def _pad(u: Array, before: int, after: int, axis: int) -> Array:
-    widths = [(before, after, 0) if i == axis else (0, 0, 0) for i in range(u.ndim)]
-    return lax.pad(u, jnp.zeros((), u.dtype), widths)
 
 
 def laplacian(grid: CartesianGrid, u: Array) -> Array:
@@ -105,39 +41,78 @@ def laplacian(grid: CartesianGrid, u: Array) -> Array:
     return out
 
 
-def diffuse(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None = None) -> Array:
+def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | None = None) -> Array:
     """Diffusion div(D grad u), at cell centres.
+
+    Fluxes along another gradient are written with it, too: that of chemotaxis, div(chi u grad c), is `diffuse(grid, chi *
+    u, c)`.
 
     **Arguments:**
 
     - `grid`: the cells and their boundary conditions.
-    - `D`: the diffusivity, in length squared over time: a scalar, or a field of the grid's shape. A face has the mean of
-      its two cells, of second order where D is smooth, and linear in D. The harmonic mean has no derivative where both
-      are 0. A cell of D = 0 still meets half the D of its neighbour on its faces: where nothing may enter, take
-      `conducting`.
+    - `D`: the diffusivity, in length squared over time: a number, or a field of the grid's shape; one for each axis,
+      (ndim,) or (ndim, \\*shape); or a symmetric tensor, (ndim, ndim) or (ndim, ndim, \\*shape). A face has the mean of
+      its two cells. An outer face has what they say for it, changed by at most half. This is of second order where D is
+      smooth. The harmonic mean has no derivative where both are 0. A cell of D = 0 still meets half the D of its
+      neighbour on its faces: where nothing may enter, take `conducting`.
     - `u`: the field, of the grid's shape.
     - `conducting`: 1 in cells that conduct and 0 in blocks, of the grid's shape; nothing crosses the faces of a block.
       By default all cells conduct.
+
+    With a tensor nothing crosses a `NoFlux` end either: the flux n . D grad u is 0 there. `Neumann` and `Robin` state the
+    slope du/dn, and the tensor on their faces is that of the cell. One that varies there is of first order.
     """
+    D, axes, shape = jnp.asarray(D, jnp.result_type(u, float)), (grid.ndim,), grid.shape
     if D.ndim == 0 and conducting is None:
         return broadcast_scalar(D, u) * laplacian(grid, u)
+    tensor, each = D.shape in (axes * 2, axes * 2 + shape), D.shape in (axes, axes + shape)
+    if (tensor or each) == (D.shape in ((), shape)):
+        what = "may be a field or a tensor" if tensor else "fits neither cells nor axes"
+        raise PdefitError(
+            f"D of shape {D.shape} {what} on a grid of shape {shape}; give one number for each axis as {axes + shape}, a "
+            f"tensor as {axes * 2 + shape}, or any other field of the grid's shape"
+        )
+    passes = [open_faces(grid, axis, conducting) for axis in range(grid.ndim)]
+    if tensor:
+        return _diffuse_tensor(grid, D, u, passes)
     out = jnp.zeros_like(u)
     for axis in range(grid.ndim):
-        flux = face_differences(grid, u, axis)
-        if D.ndim:
-            lower, upper = _neighbours(D, axis)
-            first, last = edges(D, axis)
-            if grid.boundaries[axis].wraps:
-                first = last = (first + last) / 2
-            flux = _on_faces((lower + upper) / 2, (first, last), axis) * flux
+        flux, along = face_differences(grid, u, axis), D[axis] if each else D
+        if along.ndim:
+            flux = face_values(grid, along, axis, limited=True) * flux
         if conducting is not None:
-            lower, upper = _neighbours(conducting, axis)
-            first, last = edges(conducting, axis)
-            if grid.boundaries[axis].wraps:
-                first = last = first * last
-            flux = _on_faces(lower * upper, (first, last), axis) * flux
-        out = out + face_divergence(grid, flux, axis)
+            flux = passes[axis] * flux
+        spread = face_divergence(grid, flux, axis)
+        out = out + (broadcast_scalar(along, u) * spread if each and along.ndim == 0 else spread)
     return out if D.ndim else broadcast_scalar(D, u) * out
+
+
+def _diffuse_tensor(grid: CartesianGrid, D: Array, u: Array, passes: Sequence[Array]) -> Array:
+    """Diffusion by a tensor, minus the derivative of the mean of grad u . D grad u / 2 over all corners of all cells.
+
+    It is therefore symmetric, and negative where D is positive. A corner of a cell has a slope along each axis, that of
+    its face. Behind one closed face it is the slope for which nothing crosses that face, and behind several it is 0.
+
+    **Arguments:** as of `diffuse`; `passes` is 1 on open faces and 0 on closed ones, for each axis.
+    """
+    axes, out = range(grid.ndim), jnp.zeros_like(u)
+    slopes = [face_differences(grid, u, axis) * passes[axis] for axis in axes]
+    fluxes = [jnp.zeros_like(slope) for slope in slopes]
+    for corner in itertools.product((0, 1), repeat=grid.ndim):
+        slope, free = ([neighbours(x[i], i)[corner[i]] for i in axes] for x in (slopes, passes))
+        flux = [sum((D[i, j] * slope[j] for j in axes), jnp.zeros_like(u)) for i in axes]
+        for i in axes:
+            alone = (1 - free[i]) * math.prod(free[j] for j in axes if j != i)
+            behind = -alone * safe_div(flux[i], D[i, i])
+            flux = [flux[j] + D[j, i] * behind for j in axes]
+        fluxes = [total + pad(flux[i], corner[i], 1 - corner[i], i) for i, total in enumerate(fluxes)]
+    for axis, flux in enumerate(fluxes):
+        # a face between two cells has 2^ndim corners, and an outer one half of them
+        first, last = edges(flux, axis)
+        outer = (first + last, first + last) if grid.boundaries[axis].wraps else (2 * first, 2 * last)
+        flux = on_faces(lax.slice_in_dim(flux, 1, u.shape[axis], axis=axis), outer, axis) * passes[axis]
+        out = out + face_divergence(grid, flux, axis) / 2**grid.ndim
+    return out
 
 
 def grad(grid: CartesianGrid, u: Array) -> Array:
@@ -148,28 +123,8 @@ def grad(grid: CartesianGrid, u: Array) -> Array:
     - `grid`: the cells and their boundary conditions.
     - `u`: the field, of the grid's shape.
     """
-    components = []
-    for axis in range(grid.ndim):
-        faces = face_differences(grid, u, axis)
-        lower, upper = _neighbours(faces, axis)
-        components.append((upper + lower) / 2)
-    return jnp.stack(components)
-
-
-def div(grid: CartesianGrid, v: Array) -> Array:
-    """The divergence dv_x/dx + dv_y/dy + ... at cell centres, by central differences.
-
-    div(grad u) has a wider stencil than `laplacian`, which is another approximation of the same.
-
-    **Arguments:**
-
-    - `grid`: the cells and their boundary conditions, which each component obeys.
-    - `v`: the vector field, with its components on a leading axis.
-    """
-    out = grad(grid, v[0])[0]
-    for axis in range(1, grid.ndim):
-        out = out + grad(grid, v[axis])[axis]
-    return out
+    slopes = (face_differences(grid, u, axis) for axis in range(grid.ndim))
+    return jnp.stack([jnp.add(*neighbours(slope, axis)) / 2 for axis, slope in enumerate(slopes)])
 
 
 # --- parameters as rows -------------------------------------------------------------------------------------------------
@@ -211,82 +166,3 @@ def broadcast_scalars(system: System, u: Array) -> System:
     names = [n for n in parameters(system) if eqx.is_inexact_array(x := getattr(system, n)) and x.ndim == 0]
     rows = [broadcast_scalar(getattr(system, n), u) for n in names]
     return eqx.tree_at(lambda s: [getattr(s, n) for n in names], system, rows)
-
-
-# --- the inverse of an implicit step ------------------------------------------------------------------------------------
-
-
-def diffusion_solve(grid: CartesianGrid, D: Array, h: Array, u: Array) -> Array:
-    """The inverse of an implicit step of diffusion: (1 - h D lap)^-1 u, by Fourier transforms.
-
-    It is the exact inverse with the *discrete* `laplacian`, for every mixture of periodic, no-flux, Neumann and
-    Dirichlet ends. Robin ends are refused. A boundary value counts as 0, because what it adds is no linear part. The
-    result is differentiable in D, h and u.
-
-    A field with no-flux (Dirichlet) conditions, followed by its mirror image (its negative mirror image), is periodic.
-    With one of each it is so after the negative of both, too.
-    Plane waves diagonalise differences between periodic neighbours: their eigenvalue is sum_axis -(2 / dx)^2 sin^2(pi k
-    / m) for wave number k of m points.
-
-    **Arguments:**
-
-    - `grid`: the cells and their boundary conditions.
-    - `D`: the diffusivity, a scalar, in length squared over time. One that varies in space is refused.
-    - `h`: the time of the implicit step, a scalar.
-    - `u`: the field, of the grid's shape.
-    """
-    if D.ndim:
-        raise PdefitError(
-            f"diffusion_solve expects one diffusivity, but D varies in space with shape {D.shape}; use solver=rkc"
-        )
-    decay = (h * D).astype(u.dtype) * jnp.asarray(laplacian_eigenvalues(grid), u.dtype)
-    return from_modes(grid, to_modes(grid, u) / (1 - decay))
-
-
-def to_modes(grid: CartesianGrid, u: Array) -> Array:
-    """The plane waves of a field that is continued beyond the walls, in which the Laplacian is diagonal.
-
-    **Arguments:**
-
-    - `grid`: the cells and their boundary conditions.
-    - `u`: the field, of the grid's shape.
-    """
-    for axis, boundary in enumerate(grid.boundaries):
-        u = boundary.period(u, axis)
-    return jnp.fft.rfftn(u)
-
-
-def from_modes(grid: CartesianGrid, modes: Array) -> Array:
-    """The field of its plane waves, the inverse of `to_modes`."""
-    u = jnp.fft.irfftn(modes, s=_periods(grid))
-    for axis, n in enumerate(grid.shape):
-        u = lax.slice_in_dim(u, 0, n, axis=axis)
-    return u
-
-
-def laplacian_eigenvalues(grid: CartesianGrid) -> np.ndarray:
-    """The eigenvalues of the discrete Laplacian, one for each plane wave of `to_modes`."""
-    return -_squared(grid, np.sin)
-
-
-def squared_wave_numbers(grid: CartesianGrid) -> np.ndarray:
-    """The squared wave number of each plane wave of `to_modes`, in one over length squared."""
-    return _squared(grid, lambda half: np.minimum(half, np.pi - half))
-
-
-def _squared(grid: CartesianGrid, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The sum over axes of the squares of 2 of(k dx / 2) / dx, for wave numbers k from 0 to 2 pi / dx."""
-    values = np.zeros(())
-    for axis, (m, spacing) in enumerate(zip(_periods(grid), grid.spacing, strict=True)):
-        # the transform of a real field has only half of the wave numbers along the last axis
-        k = np.arange(m // 2 + 1 if axis == grid.ndim - 1 else m)
-        values = values[..., None] + (2 / spacing * of(np.pi * k / m)) ** 2
-    return values
-
-
-def _periods(grid: CartesianGrid) -> tuple[int, ...]:
-    """The number of cells of one period along every axis."""
-    cells = jax.ShapeDtypeStruct(grid.shape, float)
-    return tuple(
-        jax.eval_shape(lambda u, b=b, i=i: b.period(u, i), cells).shape[i] for i, b in enumerate(grid.boundaries)
-    )

@@ -12,10 +12,11 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.systems.capabilities import AbstractStable
+from pdefit.systems.diffusion_solve import from_modes, laplacian_eigenvalues, to_modes
 from pdefit.systems.fields import AbstractFieldSystem, FieldInfo, declared_fields
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.linear_operators import AbstractDiagonal
-from pdefit.systems.operators import broadcast_scalars, diffuse, from_modes, laplacian_eigenvalues, to_modes
+from pdefit.systems.operators import broadcast_scalars, diffuse
 
 
 class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):

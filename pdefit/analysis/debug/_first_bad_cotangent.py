@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.analysis.debug._failing_operation import origin
+from pdefit._util.failing_operation import origin
 from pdefit.analysis.debug._first_bad_step import Forward, fields, in_words, segment_start, step_place
 from pdefit.analysis.debug._stepped_trajectory import (
     BackwardRecord,

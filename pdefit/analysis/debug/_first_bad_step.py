@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.failing_operation import origin
 from pdefit._util.trees import named_fields
-from pdefit.analysis.debug._failing_operation import origin
 from pdefit.analysis.debug._stepped_trajectory import (
     ForwardRecord,
     SteppedTrajectory,

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit._util.failing_operation import Origin
+from pdefit._util.source_line import SourceLine
 from pdefit._util.trees import named_fields
-from pdefit.analysis.debug._failing_operation import Origin
-from pdefit.analysis.debug._source_line import SourceLine
 from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.system import AbstractSystem
 

@@ -13,6 +13,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, PyTree
 
+from pdefit._util.failing_operation import origin
+from pdefit._util.trees import named_fields
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.explicit import AbstractExplicit
 from pdefit.integrate.solvers.method import method_of
@@ -79,6 +81,33 @@ def fastest_change(field: VectorField, y0: PyTree, args: PyTree = None) -> float
     **Arguments:** as of `eigenvalues`.
     """
     return float(np.max(np.abs(eigenvalues(field, y0, args)), initial=0.0))
+
+
+def not_finite(system: AbstractSystem, y0: PyTree, args: PyTree = None) -> str | None:
+    """A sentence on a vector field, or a Jacobian of it, that is not finite at the initial state; None if both are.
+
+    **Arguments:** `system` and `args` as of `AbstractSystem.vector_field`; `y0` is the state.
+    """
+    if not all(eqx.is_inexact_array(x) for x in jax.tree.leaves(y0)):
+        return None
+
+    def rates(y: PyTree) -> PyTree:
+        return system.vector_field(jnp.zeros((), jax.tree.leaves(y)[0].dtype), y, args)
+
+    def slopes(y: PyTree) -> PyTree:
+        return jax.jvp(rates, (y,), (jax.tree.map(jnp.ones_like, y),))[1]
+
+    for what, function in (("vector field", rates), ("Jacobian of the vector field", slopes)):
+        found = named_fields(jax.jit(function)(y0)).items()
+        field = next((name for name, x in found if not bool(jnp.all(jnp.isfinite(x)))), None)
+        if field is not None:
+            cause = origin(function, y0)
+            line = f": {cause.line}" if cause is not None and cause.line is not None else ""
+            return (
+                f"The {what} of {type(system).__name__} is not finite at the initial state in the rate of '{field}'{line}; "
+                f"start above zero, or guard a power, a root or a quotient there, as in jnp.maximum(y, 1e-6)"
+            )
+    return None
 
 
 def resolving_step(

@@ -1,6 +1,7 @@
 """Stable steps: the limit of a system with a solver, and the step and the stages chosen below it."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import diffrax
@@ -8,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError, first_line, with_space
-from pdefit.integrate.loop.eigenvalues import resolving_step
+from pdefit.integrate.loop.eigenvalues import not_finite, resolving_step
 from pdefit.integrate.solvers.method import AbstractStaged, method_of
 from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.system import AbstractSystem
@@ -99,7 +100,8 @@ def choose_steps(
     if limit is None:
         dt = resolving_step(problems, solver, args) if dt is None else dt
         if dt is None:
-            raise PdefitError(f"{type(system).__name__} states no stable step, so a step size dt is expected; set dt")
+            unstated = f"{type(system).__name__} states no stable step, so a step size dt is expected; set dt"
+            raise PdefitError(next(filter(None, (not_finite(s, y, args) for s, y in problems)), unstated))
         return solver, dt
     if dt is not None and dt > BEYOND * limit:
         unit = with_space(system.time_unit)
@@ -144,7 +146,9 @@ def _stable_step(system: Any, y0: PyTree) -> float:
     except Exception as error:
         raise PdefitError(f"{name} cannot tell its stable step: {first_line(error)}; set its parameters") from None
     if not step > 0:
-        raise PdefitError(
-            f"{name} finds a stable step of {step:g}{with_space(system.time_unit)}; correct its parameters"
-        )
+        cause = f"{name} finds a stable step of {step:g}{with_space(system.time_unit)}; correct its parameters"
+        # exogenous inputs are unknown here, without which a plugin may fail
+        with suppress(Exception):
+            cause = not_finite(system, y0) or cause
+        raise PdefitError(cause)
     return step

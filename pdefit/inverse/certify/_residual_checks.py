@@ -12,6 +12,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.errors import with_space
 from pdefit._util.round_off import round_off
+from pdefit.integrate.loop.eigenvalues import not_finite
 from pdefit.inverse.certify._record import Check, over
 from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_sketch
 from pdefit.inverse.certify._taylor import Differences, differences
@@ -167,11 +168,21 @@ class Residuals:
             return Check(name, min(found.errors), limit, True, "", note, detail)
         if found.finding == "right":
             return Check(name, found.constant, limit, True, "", "", detail)
-        remedy = self._exploding(size, v) or _REMEDIES[found.finding]
+        remedy = self._infinite(size) or self._exploding(size, v) or _REMEDIES[found.finding]
         if found.finding == "switch":
             note = "errors jump from step to step"
             return Check(name, max(found.errors), DIFFERENCES, False, remedy, note, detail)
         return Check(name, found.constant, limit, False, remedy, "", detail)
+
+    def _infinite(self, size: float) -> str | None:
+        """A sentence that names the cause of a tangent that is not finite; None if it is finite."""
+        if np.isfinite(size):
+            return None
+        problems = (part.at(theta) for part, theta in self.objective.parts(self.theta))
+        causes = (not_finite(problem.system, problem.y0, problem.args) for problem in problems)
+        return next(
+            filter(None, causes), "it is not finite: pdefit.doctor(J, theta) names the time, the field and the line"
+        )
 
     def _exploding(self, size: float, v: Array) -> str | None:
         """A sentence that names dt, where half the step makes the tangent much smaller; None otherwise.

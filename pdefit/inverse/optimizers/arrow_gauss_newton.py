@@ -12,8 +12,8 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
 from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points, restraint
+from pdefit.systems.fluxes import Uncoupled
 from pdefit.systems.grid import CartesianGrid
-from pdefit.systems.operators import Uncoupled
 
 # evaluations of one round: a step of all unknowns, then steps of the cells alone
 _ROUND = 3

@@ -21,9 +21,9 @@ from pdefit.inverse.problem.along_axes import grid_of
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.systems.boundary import NoFlux, Periodic
 from pdefit.systems.capabilities import AbstractConstrained, AbstractStable
+from pdefit.systems.diffusion_solve import from_modes, squared_wave_numbers, to_modes
 from pdefit.systems.grid import AbstractGrid, CartesianGrid
 from pdefit.systems.linear_operators import AbstractSplit
-from pdefit.systems.operators import from_modes, squared_wave_numbers, to_modes
 from pdefit.systems.system import AbstractSystem, parameter
 from pdefit.systems.time_series import increasing, interpolated
 

@@ -1,5 +1,7 @@
 """Estimated eigenvalues against the dense Jacobian, and steps that are stable for them."""
 
+from typing import ClassVar
+
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,8 @@ from problems import fisher, planets
 from small_systems import KdV
 
 import pdefit
-from pdefit.integrate.loop.eigenvalues import eigenvalues, stable_part
+from pdefit.integrate.loop.eigenvalues import eigenvalues, not_finite, stable_part
+from pdefit.integrate.loop.stable_step import choose_steps
 
 
 @pytest.mark.parametrize("system", [KdV(), planets()[0], fisher()], ids=["waves", "orbits", "diffusion"])
@@ -45,3 +48,30 @@ def test_other_solvers_and_states_without_eigenvalues_have_no_limit():
     assert stable_part(values, diffrax.Kvaerno5(), 1.0, 1.01) == 1.0
     assert stable_part(np.zeros(0, complex), pdefit.solvers.RK4(), 1.0, 1.01) == 1.0
     assert eigenvalues(lambda t, y, args: y * jnp.nan, jnp.ones(3)).size == 0
+
+
+class Power(pdefit.AbstractSystem):
+    time_unit: ClassVar[str] = "1"
+
+    def vector_field(self, t, y, args):
+        fed = 1.0 - y["food"]
+        return {"food": fed, "mass": 0.1 + y["mass"] ** 0.9 - jnp.log(y["food"])}
+
+    def init(self, key):
+        return {"food": jnp.ones(()), "mass": jnp.zeros(3)}
+
+
+class StablePower(Power, pdefit.capabilities.AbstractStable):
+    def stable_step(self, y):
+        return 1 / float(jnp.max(0.9 * y["mass"] ** -0.1))
+
+
+@pytest.mark.parametrize("system", [Power(), StablePower()], ids=["chosen", "stated"])
+def test_an_infinite_jacobian_at_the_start_names_the_field_and_the_line(system):
+    start = system.init(None)
+    with pytest.raises(
+        pdefit.PdefitError, match=r"Jacobian .* not finite .* 'mass': .*test_eigenvalues.py:\d+ `.*\*\* 0.9"
+    ):
+        choose_steps([(system, start)], None, pdefit.solvers.RK4())
+    assert not_finite(system, {**start, "mass": jnp.full(3, 1e-6)}) is None
+    assert "The vector field of" in not_finite(system, {"food": jnp.zeros(()), "mass": jnp.ones(3)})

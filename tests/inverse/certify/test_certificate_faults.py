@@ -1,11 +1,16 @@
 """Planted faults are refused and smooth systems pass: a sample from `scripts/attack_certificates.py`."""
 
+from typing import ClassVar
+
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from gradient_faults import FAULTS, certificate
 from zoo.cases import CASES
 
 import pdefit
+from pdefit.inverse.certify._residual_checks import Residuals
 
 # what is planted, and the check that must find it
 CAUGHT = {
@@ -41,3 +46,26 @@ def test_a_smooth_system_passes(name):
         functional = CASES[name].draw(seed, off)
         found = pdefit.certify(functional, functional.theta0, key=jax.random.key(seed))
         assert found.passed, found.reason
+
+
+class Root(pdefit.AbstractSystem):
+    time_unit: ClassVar[str] = "1"
+    rate: jax.Array = pdefit.parameter()
+
+    def vector_field(self, t, y, args):
+        return {"mass": 0.1 + self.rate * jnp.sqrt(y["mass"])}
+
+    def init(self, key):
+        return {"mass": jnp.zeros(())}
+
+
+def test_a_tangent_that_is_not_finite_names_the_infinite_jacobian():
+    system = Root(jnp.asarray(1.0))
+    seen = pdefit.Observations.build(np.linspace(0.1, 0.2, 2), {"mass": np.ones(2)}, sigma=0.1)
+    functional = pdefit.Functional(
+        pdefit.Problem(system, system.init(None)), seen, {"rate": pdefit.transforms.Log()}, dt=0.1
+    )
+    residuals = Residuals(functional, functional.theta0, jnp.ones(1), few=True)
+    found = residuals.differences("rate", residuals.v, residuals.moved)
+    assert not found.passed and "Jacobian of the vector field of Root is not finite" in found.remedy
+    assert "jnp.sqrt(y" in found.remedy

@@ -84,7 +84,7 @@ def _users(frames: list[_Frame]) -> _Frame | None:
 
 
 def _pdefits(frames: list[_Frame]) -> list[_Frame]:
-    return [frame for frame in frames if _within(frame, _PDEFIT) and not _within(frame, (str(Path(__file__).parent),))]
+    return [frame for frame in frames if _within(frame, _PDEFIT) and not _within(frame, _SEARCHING)]
 
 
 def _within(frame: _Frame, folders: tuple[str, ...]) -> bool:
@@ -103,6 +103,8 @@ def _folder(package: str) -> list[str]:
     return list(spec.submodule_search_locations or ()) if spec else []
 
 
-_PDEFIT = (str(Path(__file__).parents[2]),)
+_PDEFIT = (str(Path(__file__).parents[1]),)
+# the search itself
+_SEARCHING = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "analysis" / "debug"))
 _OTHERS = (*_PDEFIT, *(folder for name in _LIBRARIES for folder in _folder(name)))
 _STANDARD = sysconfig.get_path("stdlib") + os.sep

@@ -12,7 +12,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as
 from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
-from pdefit.analysis.debug._source_line import SourceLine, source_line
+from pdefit._util.source_line import SourceLine, source_line
 
 
 @dataclasses.dataclass(frozen=True)
