@@ -102,6 +102,7 @@ from pdefit.systems.fields import field as field
 from pdefit.systems.fourier_grid import FourierGrid as FourierGrid
 from pdefit.systems.fourier_grid import SpectralSystem as SpectralSystem
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
+from pdefit.systems.initial import OwnInitial as OwnInitial
 from pdefit.systems.initial import Steady as Steady
 from pdefit.systems.inputs import Inputs as Inputs
 from pdefit.systems.interpolant import Interpolant as Interpolant

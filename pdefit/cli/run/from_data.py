@@ -14,7 +14,7 @@ from jaxtyping import PyTree
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import DataSettings
-from pdefit.cli.run.initial_state import initial_state
+from pdefit.cli.run.initial_state import following, initial_state
 from pdefit.cli.run.positions import check_positions
 from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out, problem_at
 from pdefit.cli.run.trial import try_observe
@@ -67,7 +67,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
     located = observe.on(system).located(observations)
     inverted, args = (observe.inverted(located) or located).seen, settings.args
     y0, prepared, moved = initial_state(settings.initial, settings.seed, system, inverted, args)
-    problem = Problem(system, y0, observe, args=args, initial=settings.follows)
+    problem, still = following(settings, Problem(system, y0, observe, args=args))
     return Source(
         problem,
         observations,
@@ -79,7 +79,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         sigma_exact=data.certain,
         prepared=prepared,
         assumed=(*assumed, *_beginning(settings, problem, observations)),
-        remarks=(*remarks, *moved),
+        remarks=(*remarks, *moved, *still),
         truth=None if data.true_values is None else problem_at(problem, data.true_values),
     )
 
