@@ -105,6 +105,7 @@ from pdefit.systems.fluxes import div as div
 from pdefit.systems.fourier_grid import FourierGrid as FourierGrid
 from pdefit.systems.fourier_grid import SpectralSystem as SpectralSystem
 from pdefit.systems.grid import CartesianGrid as CartesianGrid
+from pdefit.systems.initial import OwnInitial as OwnInitial
 from pdefit.systems.initial import Steady as Steady
 from pdefit.systems.inputs import Inputs as Inputs
 from pdefit.systems.interpolant import Interpolant as Interpolant

@@ -90,7 +90,7 @@ def sensitivity(
     """
     if not (np.isfinite(factor) and factor > 1):
         raise PdefitError(f"sensitivity expects a factor above 1, but got {factor:g}")
-    ts = np.asarray(ts, np.float64)
+    problem, ts = problem.started(), np.asarray(ts, np.float64)
     solver = RK4() if solver is None else solver
     left_out = list[Effect]()
     perturbed: dict[str, tuple[Problem, Problem]] = {}
@@ -194,7 +194,7 @@ def _scaled(problem: Problem, name: str, factor: float) -> Problem:
     if not bool(value != 0):
         raise PdefitError("zero, which a factor does not move")
     # a Python number does not change the dtype of the array
-    return eqx.tree_at(where, problem, value * factor)
+    return eqx.tree_at(where, problem, value * factor).started()
 
 
 def _where(name: str) -> Callable[[Problem], Array]:

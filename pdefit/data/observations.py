@@ -140,24 +140,36 @@ class Observations(eqx.Module):
             positions=jax.tree.map(pick, self.positions),
         )
 
-    def followed_by_nothing(self, t: float) -> "Observations":
-        """These observations, and a later time at which nothing is seen.
+    def with_nothing_at(self, t: float) -> "Observations":
+        """These observations, and an earlier or later time at which nothing is seen.
 
-        So a single frame is one of a trajectory, of which only the start counts.
+        A trajectory begins at the first of all times. So it begins at an earlier `t`, and runs on to a later one.
 
         **Arguments:** `t`: the time, in the unit of `ts`.
         """
+        earlier = t < self.ts[0]
 
         def longer(x: Array) -> Array:
-            return jnp.concatenate([x, x[-1:]]) if x.shape[0] == self.ts.size else x
+            return jnp.concatenate([x[:1], x] if earlier else [x, x[-1:]]) if x.shape[0] == self.ts.size else x
 
         return Observations(
-            ts=np.append(self.ts, t),
+            ts=np.append(t, self.ts) if earlier else np.append(self.ts, t),
             values=jax.tree.map(longer, self.values),
-            mask=jax.tree.map(lambda m: longer(m).at[-1].set(False), self.mask),
+            mask=jax.tree.map(lambda m: longer(m).at[0 if earlier else -1].set(False), self.mask),
             sigma=jax.tree.map(longer, self.sigma),
             positions=jax.tree.map(longer, self.positions),
         )
+
+    @property
+    def first_seen(self) -> int:
+        """The index of the first time at which anything is seen; 0 where nothing ever is."""
+        masks = [np.asarray(m) for m in self.mask.values()]
+        return next((i for i in range(self.ts.size) if any(m[i].any() for m in masks)), 0)
+
+    @property
+    def seen(self) -> "Observations":
+        """These observations without the first times, at which nothing is seen."""
+        return self.at(slice(first, None)) if (first := self.first_seen) else self
 
     def positions_at(self, i: int | Array) -> dict[str, Array]:
         """Coordinates of the points of time `i` for each variable that has any, (n, d); 0 where one is missing."""

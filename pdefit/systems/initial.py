@@ -1,6 +1,6 @@
 """Initial states that a system makes of its parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
-from pdefit.systems.capabilities import AbstractGridded
+from pdefit.systems.capabilities import AbstractConstrained, AbstractGridded
 from pdefit.systems.system import AbstractSystem
 
 # iterations at most, and the change, in units of round-off, at which a state stands still
@@ -25,6 +25,39 @@ _MOVES = 1e-3
 
 class AbstractInitial(eqx.Module):
     """A rule for the initial state of a system."""
+
+
+class OwnInitial(AbstractInitial):
+    """The state that `AbstractSystem.init` makes of the parameters.
+
+    For an initial state that contains an unknown number, such as the first infected. It follows the parameters of a fit,
+    and a constraint of the system is projected. Not for a state that does not depend on them: that is `y0` itself.
+
+    **Arguments:**
+
+    - `key`: of random states; default `jax.random.key(0)`.
+    - `hold`: the fields that keep their value in the state that is given, such as unknown ones; default none.
+    """
+
+    # numbers, which members and recordings may differ in
+    key: Array
+    hold: dict[str, None]
+
+    def __init__(self, key: PRNGKeyArray | None = None, hold: Iterable[str] = ()):
+        self.key = jax.random.key_data(jax.random.key(0) if key is None else key)
+        self.hold = dict.fromkeys(hold)
+
+    def state(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
+        """The state of a system with its present parameters, as of `Steady.state`."""
+        made = system.init(jax.random.wrap_key_data(self.key))
+        new = named_fields(system.project(made) if isinstance(system, AbstractConstrained) else made)
+        given = named_fields(y)
+        if [*new] != [*given]:
+            raise PdefitError(
+                f"OwnInitial expects a y0 with the fields {', '.join(new)} of init; got {', '.join(given)}"
+            )
+        leaves = [x if n in self.hold else jnp.broadcast_to(new[n], x.shape).astype(x.dtype) for n, x in given.items()]
+        return jax.tree.unflatten(jax.tree.structure(y), leaves)
 
 
 class Steady(AbstractInitial):

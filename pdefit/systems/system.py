@@ -40,6 +40,8 @@ class AbstractSystem(eqx.Module):
     def init(self, key: PRNGKeyArray) -> PyTree:
         """An initial state.
 
+        Written with `jax.numpy`, it may contain parameters, and follows those that are unknown (`pdefit.OwnInitial`).
+
         **Arguments:**
 
         - `key`: of random initial states. One that is not random ignores it.

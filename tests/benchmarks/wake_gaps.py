@@ -64,9 +64,9 @@ def main(alone: bool, settings: list[str], count: int = 6, seed: int = 0):
             predicted, observed = [], []
             for gap in gaps(flow, edge, count, seed):
                 with_gaps(path, gap)
-                # a run from a frame to a time before the next one has that frame only
+                # a run from just before a frame to a time before the next one has that frame only, as its second time
                 each = [[f"times.start={t - 1e-4}", f"times.stop={t + 1e-3}"] for t in flow.ts] if alone else []
-                ours = [filled(path, [*settings, *span])[0] for span in each] if alone else filled(path, settings)
+                ours = [filled(path, [*settings, *span])[1] for span in each] if alone else filled(path, settings)
                 predicted.append(np.stack(ours)[:, gap])
                 observed.append(flow.values[:, gap])
             total = score(np.concatenate(predicted, 1), np.concatenate(observed, 1))

@@ -33,6 +33,16 @@ def test_parts_keep_values_and_errors_together():
     np.testing.assert_array_equal(part.with_sigma({"v": 3.0}).sigma["v"], [3.0])
 
 
+def test_nothing_is_seen_at_an_earlier_or_later_time():
+    early, late = (observations().with_nothing_at(t) for t in (-1.0, 5.0))
+    np.testing.assert_array_equal(early.ts, [-1.0, 0.0, 1.0, 2.0, 4.0])
+    np.testing.assert_array_equal(early.mask["v"], [False, True, True, True, True])
+    np.testing.assert_array_equal(early.values["u"][1:], observations().values["u"])
+    np.testing.assert_array_equal(late.mask["v"], [True, True, True, True, False])
+    assert early.first_seen == 1 and early.seen.ts.tolist() == observations().ts.tolist()
+    assert late.first_seen == 0 and late.seen is late
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_systems import Level, State
 
 import pdefit
 
@@ -101,6 +102,61 @@ def test_a_fit_sees_the_start_move_with_its_parameters():
     result = pdefit.fit(functional, [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt())])
     np.testing.assert_allclose(result.problem.system.p, 1.6, rtol=1e-8)
     np.testing.assert_allclose(result.problem.y0.gate, y0.gate, rtol=1e-8)
+
+
+class Cloud(pdefit.AbstractSystem):
+    """u' = -k u from random numbers of an unknown size."""
+
+    time_unit: ClassVar[str] = "s"
+    size: jax.Array = pdefit.parameter(positive=True)
+    k: jax.Array = pdefit.parameter(positive=True, default=1.0)
+
+    def vector_field(self, t, y, args):
+        return Fields(-self.k * y.u, -self.k * y.gate)
+
+    def init(self, key):
+        return Fields(self.size * jax.random.normal(key, (4,)), jnp.ones(4))
+
+
+def test_the_state_of_init_follows_its_numbers_and_keeps_its_key():
+    key = jax.random.key(7)
+    given, drawn = Fields(jnp.zeros(4), jnp.full(4, 5.0)), jax.random.normal(key, (4,))
+    rule = pdefit.OwnInitial(key, hold=["gate"])
+    found, slope = jax.jvp(lambda size: rule.state(Cloud(size=size), given), (jnp.asarray(3.0),), (jnp.ones(()),))
+    np.testing.assert_array_equal(found, [3.0 * drawn, given.gate])
+    np.testing.assert_array_equal(slope, [drawn, jnp.zeros(4)])
+    # a state of single precision stays one
+    single = Fields(*(x.astype("float32") for x in given))
+    assert {x.dtype.name for x in rule.state(Cloud(size=3.0), single)} == {"float32"}
+    with pytest.raises(pdefit.PdefitError, match="expects a y0 with the fields u, gate of init; got a, b"):
+        rule.state(Cloud(size=3.0), Pair(given.u, given.u))
+
+
+def test_a_state_of_init_obeys_the_constraint():
+    class Start(Level):
+        def init(self, key):
+            return State(self.k * jnp.array([1.0, 2.0, 6.0]))
+
+    found = pdefit.OwnInitial().state(Start(k=2.0), State(jnp.zeros(3)))
+    np.testing.assert_allclose(found.u, [-4.0, -2.0, 6.0])
+
+
+def test_the_size_of_a_start_is_fitted_after_windows():
+    truth, key = Cloud(size=2.0, k=0.5), jax.random.key(3)
+    data = pdefit.simulate(truth, truth.init(key), np.linspace(0.0, 2.0, 5), dt=0.25).with_nothing_at(-0.5)
+    problem = pdefit.Problem(Cloud(size=1.0), Fields(jnp.zeros(4), jnp.ones(4)), initial=pdefit.OwnInitial(key))
+    controls = {"size": pdefit.transforms.Log(), "k": pdefit.transforms.Log()}
+    functional = pdefit.Functional(problem, data, controls, dt=0.25)
+    lm = pdefit.optimizers.LevenbergMarquardt()
+    stages = [
+        pdefit.Stage(lm, 5, pdefit.formulations.Segments(1.0)),
+        pdefit.Stage(lm, formulation=functional.formulation),
+    ]
+    found = pdefit.fit(functional, stages).problem
+    # the gate is 1 at the start, half a second before the record
+    np.testing.assert_allclose(found.y0.u, found.system.size * jax.random.normal(key, (4,)))
+    effects = {e.parameter: e.larger for e in pdefit.sensitivity(found, data.ts, factor=2.0, dt=0.25)}
+    assert effects["size"] > 0.1
 
 
 def test_an_unknown_field_that_the_parameters_make_is_refused():

@@ -83,16 +83,6 @@ def linearised(function: Callable[[PyTree, PyTree], PyTree], p: PyTree, x: PyTre
     return Linearised(out, jax.linearize(applied, still)[1], along)
 
 
-def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
-    """For each value of a function whether it depends on x."""
-    jaxpr = jax.make_jaxpr(function)(x).jaxpr
-    dependent = set(jaxpr.invars)
-    for equation in jaxpr.eqns:
-        if any(not isinstance(v, Literal) and v in dependent for v in equation.invars):
-            dependent.update(equation.outvars)
-    return [not isinstance(v, Literal) and v in dependent for v in jaxpr.outvars]
-
-
 def _evaluated(closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
     """The results of a program of which some arguments are sums."""
     jaxpr = closed.jaxpr

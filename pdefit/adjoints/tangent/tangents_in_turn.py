@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from pdefit.adjoints.tangent._local_jacobian import Linearised, depends, linearised
+from pdefit._util.depends import depends
+from pdefit.adjoints.tangent._local_jacobian import Linearised, linearised
 from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, unless_padding
 from pdefit.integrate.solvers.explicit import AbstractExplicit, stage_times, step_by_stages, tableau_of

@@ -14,7 +14,9 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
-def held_frames(ts: np.ndarray, fraction: object, formulations: Sequence[AbstractFormulation]) -> np.ndarray:
+def held_frames(
+    ts: np.ndarray, fraction: object, formulations: Sequence[AbstractFormulation], first: int = 0
+) -> np.ndarray:
     """Indices of frames to keep out of a fit, evenly spread over those that may be.
 
     The first and the last frame stay in the fit, and so does every frame at which a window starts. A window that starts
@@ -25,38 +27,42 @@ def held_frames(ts: np.ndarray, fraction: object, formulations: Sequence[Abstrac
     - `ts` (T,): times of the fitted frames.
     - `fraction`: part of them to keep out, from 0 to 0.5, or the numbers of the frames, of which the first is 0.
     - `formulations`: how the stages of the fit cut the record into windows.
+    - `first`: the index of the first frame, before which nothing is seen; default 0.
     """
     if isinstance(fraction, list | tuple):
-        return _named(ts, fraction, formulations)
+        return _named(ts, fraction, formulations, first)
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 0.5:
         raise PdefitError(f"holdout expects a fraction of the fitted frames between 0 and 0.5, but got '{fraction}'")
     if fraction == 0:
         return np.zeros(0, int)
-    free = _free(ts, formulations)
-    count = max(1, round(fraction * ts.size))
+    free, total = _free(ts, formulations, first), ts.size - first
+    count = max(1, round(fraction * total))
     if count > free.size:
         raise PdefitError(
-            f"holdout = {fraction:g} asks for {count} of {ts.size} frames, but only {free.size} are not the start of a "
+            f"holdout = {fraction:g} asks for {count} of {total} frames, but only {free.size} are not the start of a "
             f"window; use longer windows, or a smaller holdout"
         )
     # the middle of each of `count` equal parts
     return free[((np.arange(count) + 0.5) * free.size / count).astype(int)]
 
 
-def _named(ts: np.ndarray, frames: Sequence[object], formulations: Sequence[AbstractFormulation]) -> np.ndarray:
+def _named(
+    ts: np.ndarray, frames: Sequence[object], formulations: Sequence[AbstractFormulation], first: int
+) -> np.ndarray:
     """Indices of frames that are kept out by their numbers."""
-    free = _free(ts, formulations).tolist()
+    free = (_free(ts, formulations, first) - first).tolist()
     if wrong := [i for i in frames if isinstance(i, bool) or i not in free]:
         raise PdefitError(
-            f"holdout expects a fraction, or numbers of frames between 1 and {ts.size - 2} at which no window starts, but got "
-            f"{wrong[0]}"
+            f"holdout expects a fraction, or numbers of frames between 1 and {ts.size - first - 2} at which no window starts, "
+            f"but got {wrong[0]}"
         )
-    return np.unique(np.asarray(frames, int))
+    return np.unique(np.asarray(frames, int)) + first
 
 
-def _free(ts: np.ndarray, formulations: Sequence[AbstractFormulation]) -> np.ndarray:
+def _free(ts: np.ndarray, formulations: Sequence[AbstractFormulation], first: int) -> np.ndarray:
     """Indices of the frames that may be kept out."""
-    return np.setdiff1d(np.arange(1, ts.size - 1), np.concatenate([f.layout(ts, np.inf).nodes for f in formulations]))
+    starts = np.concatenate([f.layout(ts, np.inf).nodes for f in formulations])
+    return np.setdiff1d(np.arange(first + 1, ts.size - 1), starts)
 
 
 def withhold(observations: Observations, frames: np.ndarray) -> Observations:

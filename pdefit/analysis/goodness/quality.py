@@ -230,15 +230,15 @@ def residual_films(
     - `residuals`: its weighted residuals at the estimate, by variable (S, I, ...).
     - `directions`: changes of them, in the same layout.
     """
-    films = list[ResidualFilm]()
+    films, first, seen = list[ResidualFilm](), functional.observations.first_seen, functional.observations.seen
     for name, values in residuals.items():
-        r = by_frame(functional, name, values)
+        r = by_frame(functional, name, values)[first:]
         if not np.any(np.isfinite(r)):
             continue
-        data, sigma = (np.asarray(x[name]) for x in (functional.observations.values, functional.observations.sigma))
+        data, sigma = (np.asarray(x[name]) for x in (seen.values, seen.sigma))
         axes = _grid_axes(functional, name, r.ndim - 1)
         shape = r.shape if axes or r.ndim == 1 else (len(r), -1)
-        changes = [by_frame(functional, name, d[name]).reshape(shape) for d in directions]
+        changes = [by_frame(functional, name, d[name])[first:].reshape(shape) for d in directions]
         films.append(
             ResidualFilm(
                 name,

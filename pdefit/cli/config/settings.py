@@ -42,7 +42,6 @@ from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 from pdefit.systems.capabilities import FieldCoords
-from pdefit.systems.initial import Steady
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,11 +226,6 @@ class Settings:
     recordings: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
     members: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
     gauge: Annotated[Mapping[str, int | str], _GAUGE]
-
-    @property
-    def follows(self) -> Steady | None:
-        """The rule by which the initial state follows the parameters; None where it does not."""
-        return self.initial if isinstance(self.initial, Steady) else None
 
     @property
     def shared_by(self) -> list[Any]:

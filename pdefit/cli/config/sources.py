@@ -80,7 +80,7 @@ class Times:
 
     **Arguments:**
 
-    - `start`, `stop`: the first and the last frame; null for those of the data.
+    - `start`, `stop`: the time of the initial state and the last frame; null for the first and the last frame of the data.
     - `count`: number of frames of a twin or a simulation; null for a file.
     - `fit_until`: the last frame that is fitted; later ones are forecast. null for all.
     - `forecast`: frames that a twin adds after `stop`, to be forecast; null for none.
@@ -257,17 +257,18 @@ class StateFile:
     path: Annotated[str, Expected("the name of a file", lambda x: is_text(x) or is_number(x), str)]
 
 
-Initial = Literal["system", "data"] | StateFile | AbstractInitial
+Initial = Literal["system", "fixed", "data"] | StateFile | AbstractInitial
 
 
 def read_initial(node: Any, path: str = "initial") -> Initial:
     """Settings of the initial state."""
-    if node == "system" or node == "data":
+    if node == "system" or node == "fixed" or node == "data":
         return node
     if isinstance(node, Mapping) and set(node) == {"path"}:
         return read_section(StateFile, node, path)
     if isinstance(node, Mapping) and {"name", "_target_"} & {*node}:
         return make(node, path, AbstractInitial)
     raise PdefitError(
-        f"{path} expects `system`, `data`, a file as {{path: fields.h5}}, or {{name: steady}} and the like, but got {node!r}"
+        f"{path} expects `system`, `fixed`, `data`, a file as {{path: fields.h5}}, or {{name: steady}} and the like, but got "
+        f"{node!r}"
     )

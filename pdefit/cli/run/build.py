@@ -37,6 +37,7 @@ from pdefit.inverse.objective.spread import over_cores, over_processes, spread
 from pdefit.inverse.objective.variants import stepped, with_dt
 from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
 from pdefit.inverse.problem.observed_fields import observed_fields
+from pdefit.inverse.shooting.formulation import Segments
 from pdefit.systems.terms.unknown import sized_by_data, unknown_terms
 
 
@@ -77,7 +78,7 @@ def build_single(settings: Settings) -> Experiment:
         seen = observed_fields(problem, record.at(slice(0, fitted)))
         problem = dataclasses.replace(problem, system=sized_by_data(problem.system, seen))
     stages, formulation = list(settings.stages.stages), settings.formulation
-    held = frames_kept_out(settings, record.ts[:fitted])
+    held = frames_kept_out(settings, record, fitted)
     window = withhold(record.at(slice(0, fitted)), held)
     method = source.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
     try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
@@ -106,6 +107,11 @@ def build_single(settings: Settings) -> Experiment:
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
         reasons.append(reason)
+    if record.first_seen and isinstance(stages[-1].formulation, Segments):
+        raise PdefitError(
+            f"The last stage has windows, which start from data, but nothing is seen at t = {record.ts[0]:g}, where they "
+            f"begin; end with a stage without a window, or set times.start={record.ts[record.first_seen]:g}"
+        )
     for stage in stages:
         # refused before anything is compiled
         if isinstance(stage.optimizer, ArrowGaussNewton):
@@ -217,6 +223,10 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
     return dataclasses.replace(
         first,
         functional=functional,
+        choices=(
+            *_named({n: one.source.assumed for n, one in made.items()}),
+            *first.choices[len(first.source.assumed) :],
+        ),
         stages=[_judged(stage, made) for stage in first.stages],
         remarks=_named({name: one.remarks for name, one in made.items()}) + _apart(made),
         source=source,

@@ -76,7 +76,7 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
     source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
     fitted = fitted_frames(settings.times, record.ts)
-    window = withhold(record.at(slice(0, fitted)), frames_kept_out(settings, record.ts[:fitted]))
+    window = withhold(record.at(slice(0, fitted)), frames_kept_out(settings, record, fitted))
     window = cast(problem.observe.located(window), settings.dtype)
     problem, _ = cut(problem, window, pattern.formulation)
     layout = pattern.formulation.layout(window.ts, pattern.dt)

@@ -68,6 +68,11 @@ class Experiment:
         return self.first
 
     @property
+    def frames(self) -> int:
+        """The number of fitted times, of many recordings together, without those before the first frame."""
+        return sum(one.fitted - one.source.record.first_seen for one in self.each.values())
+
+    @property
     def forecasts(self) -> bool:
         """Whether frames are kept for the forecast."""
         return any(one.fitted < one.source.record.ts.size for one in self.each.values())
@@ -124,10 +129,9 @@ class Experiment:
 
     def _size(self) -> str:
         functional = self.functional
-        times = sum(one.fitted for one in self.each.values())
         many = f" of {len(self.recordings)} recordings" if self.recordings else ""
         return (
-            f"{self.source.variant}, {functional.observed_values} values at {times} times{many}, "
+            f"{self.source.variant}, {functional.observed_values} values at {self.frames} times{many}, "
             f"{functional.controls.size} unknowns"
         )
 

@@ -86,10 +86,9 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         if functional.steps is None
         else f"{steps_of(functional)} adaptive steps from {functional.dt:.2g}{with_space(unit)}"
     )
-    times = sum(one.fitted for one in exp.each.values())
     groups, many = functional.groups, f" of {len(exp.recordings)} recordings" if exp.recordings else ""
     console.print(
-        f"{exp.source.variant}: {functional.observed_values} values at {times} times{many}, "
+        f"{exp.source.variant}: {functional.observed_values} values at {exp.frames} times{many}, "
         f"{functional.controls.size} controls, {groups} segment{'s' * (groups > 1)}, {stepping}; compiling ..."
     )
     say(console, *exp.choices)

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, with_space
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import DataSettings
-from pdefit.cli.run.initial_state import initial_state
+from pdefit.cli.run.initial_state import following, initial_state
 from pdefit.cli.run.known import with_known
 from pdefit.cli.run.positions import check_positions
 from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out, problem_at
@@ -61,14 +61,15 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
     observations, observe, lost = _as_compared(observations, data, observe)
     remarks = (*remarks, *lost)
     if isinstance(system, AbstractDriven):
-        fitted = np.arange(fitted_frames(settings.times, observations.ts))
-        frames = np.setdiff1d(fitted, frames_kept_out(settings, observations.ts[fitted]))
+        fitted = fitted_frames(settings.times, observations.ts)
+        seen = np.arange(observations.first_seen, fitted)
+        frames = np.setdiff1d(seen, frames_kept_out(settings, observations, fitted))
         system, observations, taken = system.driven_by(observations, frames)
         remarks = (*remarks, *taken)
     located = observe.on(system).located(observations)
-    inverted, args = observe.inverted(located) or located, settings.args
+    inverted, args = (observe.inverted(located) or located).seen, settings.args
     y0, prepared, moved = initial_state(settings.initial, settings.seed, system, inverted, args)
-    problem = Problem(system, y0, observe, args=args, initial=settings.follows)
+    problem, still = following(settings, Problem(system, y0, observe, args=args))
     return Source(
         problem,
         observations,
@@ -79,10 +80,22 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         unstated=data.unstated,
         sigma_exact=data.certain,
         prepared=prepared,
-        assumed=assumed,
-        remarks=(*remarks, *moved),
+        assumed=(*assumed, *_beginning(settings, problem, observations)),
+        remarks=(*remarks, *moved, *still),
         truth=None if data.true_values is None else problem_at(problem, data.true_values),
     )
+
+
+def _beginning(settings: Settings, problem: Problem, record: Observations) -> tuple[str, ...]:
+    """A line about the time of the initial state, where it is before the first frame, or was not stated and is not 0."""
+    first, ts = record.first_seen, record.ts
+    begin, seen = (f"{t:g}{with_space(problem.system.time_unit)}" for t in (ts[0], ts[first]))
+    if first:
+        told = f"start: the trajectory begins at t = {begin}, before the first frame at {seen}"
+        return (f"{told}; states that come from data are those of that frame",)
+    if settings.times.start is not None or settings.initial == "data" or ts[0] == 0 or "y0" in settings.controls:
+        return ()
+    return (f"start: the trajectory begins at the first frame, t = {begin}; set times.start for another time",)
 
 
 def _as_compared(

@@ -17,7 +17,7 @@ from pdefit._util.cache import cache_folder, digest
 from pdefit._util.trees import cast
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import TwinSettings
-from pdefit.cli.run.initial_state import initial_state, origin
+from pdefit.cli.run.initial_state import following, initial_state, origin
 from pdefit.cli.run.open_settings import choose_method, suitable_solver
 from pdefit.cli.run.source import Source, fitted_frames, frame_times
 from pdefit.cli.run.trial import check_memory, try_observe, try_step
@@ -57,9 +57,8 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
         if root in PARTS and root != "nodes" or hasattr(truth, root) and _alike(system, truth, root)
     )
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
-    problem = Problem(
-        _with_truth(system, truth, paths, given.refine), start, observe, args=args, initial=settings.follows
-    )
+    problem = Problem(_with_truth(system, truth, paths, given.refine), start, observe, args=args)
+    problem, still = following(settings, problem)
     method, chosen, step = None, None, given.dt
     if given.steps is not None:
         step = None
@@ -78,7 +77,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
         states,
         f"twin ({given.variant})",
         prepared=prepared,
-        remarks=moved,
+        remarks=(*moved, *still),
         noiseless=given.noise == 0,
         sigma_exact=given.noise > 0,
         method=method,

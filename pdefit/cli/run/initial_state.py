@@ -15,17 +15,22 @@ from jaxtyping import Array, PyTree
 from rich.console import Console
 
 from pdefit._util.cache import cache_folder, contents, digest, without_addresses
+from pdefit._util.depends import depends
 from pdefit._util.errors import PdefitError, first_line, with_space
 from pdefit._util.trees import named_fields
+from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import Initial, StateFile
 from pdefit.cli.runtime.terminal import RunsProgress
 from pdefit.data.observations import Observations
 from pdefit.data.readers.locate import locate
 from pdefit.integrate.preparation import AbstractPreparation, prepare
+from pdefit.inverse.controls.declare import declared_leaves
+from pdefit.inverse.controls.paths import PARTS, leaf
+from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import read_frame, write_frame
 from pdefit.systems.capabilities import AbstractConstrained, AbstractDataState
 from pdefit.systems.fields import field_coords
-from pdefit.systems.initial import Steady
+from pdefit.systems.initial import OwnInitial, Steady
 from pdefit.systems.system import AbstractSystem
 
 # version of the way in which states are prepared: a new one discards all cached states
@@ -114,6 +119,41 @@ def _state(
         return prepared_state(initial, system, seed)
     y0 = system.init(jax.random.key(seed))
     return (initial.checked(system, y0, args) if isinstance(initial, Steady) else y0), None
+
+
+def following(settings: Settings, problem: Problem) -> tuple[Problem, tuple[str, ...]]:
+    """The problem whose initial state follows the unknown parameters where it is made of them, and remarks for the user.
+
+    The system's own state follows them where one trace shows that it contains one. Fields that are unknown themselves do
+    not.
+
+    **Arguments:**
+
+    - `settings`: the experiment.
+    - `problem`: at its nominal values, whose initial state follows nothing.
+    """
+    if isinstance(settings.initial, Steady):
+        return dataclasses.replace(problem, initial=settings.initial), ()
+    declared = {name: control for name, control in settings.controls.items() if name.split(".")[0] != "nodes"}
+    paths = [path for path, _ in declared_leaves(problem, declared)]
+    own = [path for path in paths if path.split(".")[0] not in PARTS]
+    hold = [path.partition(".")[2] or "y" for path in paths if path.split(".")[0] == "y0"]
+    if settings.initial != "system" or not own or len(hold) == len(named_fields(problem.y0)):
+        return problem, ()
+    key, leaves = jax.random.key(settings.seed), [leaf(problem, path) for path in own]
+
+    def made(values: list[Array]) -> list[Array]:
+        moved = eqx.tree_at(lambda p: [where(p) for where in leaves], problem, values)
+        return [x for name, x in named_fields(moved.system.init(key)).items() if name not in hold]
+
+    try:
+        moves = any(depends(made, [where(problem) for where in leaves]))
+    # a plugin may raise any exception where it expects numbers and is given what is traced
+    except Exception as error:
+        name = type(problem.system).__name__
+        told = f"the initial state does not follow {', '.join(own)}, because {name}.init cannot be traced"
+        return problem, (f"{told} ({first_line(error)}); write it with jax.numpy",)
+    return (dataclasses.replace(problem, initial=OwnInitial(key, hold)) if moves else problem), ()
 
 
 def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> tuple[PyTree, Prepared]:

@@ -67,7 +67,7 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     say(
         console,
         f"{first.source.variant}: {members.count} members with {members.theta0.shape[1]} unknowns each, "
-        f"{first.fitted} times; {min(at_once, members.count)} run together; the process about {in_words(planned)}",
+        f"{first.frames} times; {min(at_once, members.count)} run together; the process about {in_words(planned)}",
         *first.choices,
     )
     _certify(exp, [0], members.theta0[:1], job, "at the guess of the first member")

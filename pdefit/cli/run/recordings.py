@@ -67,10 +67,10 @@ def recordings_summary(
     for number, (name, one) in enumerate(exp.recordings.items()):
         own = _own_numbers(found.recordings[number])
         held, later = quality[number]["heldout"] or {}, ahead[number] or {}
-        told = (name, one.fitted, quality[number]["values"], quality[number]["chi2_per_value"])
+        told = (name, one.frames, quality[number]["values"], quality[number]["chi2_per_value"])
         told += (held.get("chi2_per_value"), later.get("relative_l2_at_end"))
         lines.append(dict(zip(_COLUMNS, told, strict=True)) | own)
-        each[name] = {"fit": quality[number], "forecast": ahead[number], "own": own, "frames": one.fitted}
+        each[name] = {"fit": quality[number], "forecast": ahead[number], "own": own, "frames": one.frames}
         summary = Summary(
             experiment=f"{job.name} {name}",
             variant=exp.source.variant,

@@ -75,14 +75,11 @@ def frame_times(times: Times) -> np.ndarray:
     return np.concatenate([ts, np.linspace(ts[-1], times.forecast.stop, times.forecast.count + 1)[1:]])
 
 
-def frames_kept_out(settings: Settings, ts: np.ndarray) -> np.ndarray:
-    """Indices of the frames that `holdout` keeps out of a fit.
-
-    **Arguments:** `ts` are the times of the fitted frames.
-    """
+def frames_kept_out(settings: Settings, record: Observations, fitted: int) -> np.ndarray:
+    """Indices of the frames of a record that `holdout` keeps out of a fit, which has the first `fitted` of them."""
     stages = settings.stages.stages
     used = [settings.formulation, *(s.formulation for s in stages if s.formulation is not None)]
-    return held_frames(ts, settings.holdout, used)
+    return held_frames(record.ts[:fitted], settings.holdout, used, record.first_seen)
 
 
 def fitted_frames(times: Times, ts: np.ndarray) -> int:

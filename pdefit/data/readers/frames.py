@@ -26,8 +26,8 @@ class Frames:
     Values and times come out in the model's units. NaN means missing, as does what the file's CF attributes mask
     (`_FillValue`, `valid_range`, ...); `scale_factor` and `add_offset` are applied. Infinite values are refused.
 
-    A single frame is taken if it lies between `start` and `stop`. `unseen_at` is then `stop`, a time at which nothing is seen;
-    otherwise None.
+    A record begins at `start`, also where the first frame comes later, and one of a single frame runs to `stop`. These
+    times, at which nothing is seen, are `unseen`. A single frame lies after `start` or before `stop`.
 
     Opening the file checks all times, and that the variables are numbers, have every frame and can be converted. Values
     are read when they are needed. `ts` are the times wanted, and frames are counted from the first of them. `shapes`
@@ -44,7 +44,7 @@ class Frames:
     - `units`: the model's unit of each field.
     - `time_unit`: the model's unit of time.
     - `time`: the variable that holds the times.
-    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default all.
+    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames.
     - `dims`: names of the model's axes after time, in their order.
     - `coordinates`: for some axes the variable that holds their positions; by default the one called as the axis.
     - `axes`: for some fields the names of the axes of their variable, in the order of the file.
@@ -84,15 +84,19 @@ class Frames:
             self.unitless: dict[str, str] = {}
             self.unused: dict[str, str] = {}
             times = self._times(time, time_unit)
-            wanted = np.flatnonzero((times >= start) & (times <= stop))
-            alone = wanted.size == 1 and start < times[wanted[0]] < stop < np.inf
-            if wanted.size < 2 and not alone:
+            # a time that was typed is the nearest number to a frame's, but for round-off
+            digits = np.finfo(self.file[time].dtype if self.file[time].dtype.kind == "f" else float).eps
+            slack = max(1e-9 * np.ptp(times), digits * np.max(np.abs(times)))
+            wanted = np.flatnonzero((times >= start - slack) & (times <= stop + slack))
+            late = wanted.size > 0 and start < times[wanted[0]] - slack
+            alone = late and wanted.size == 1 and times[wanted[0]] + slack < stop
+            self.unseen = [t for t, needed in ((start, late), (stop, alone)) if needed and np.isfinite(t)]
+            if wanted.size + len(self.unseen) < 2:
                 raise PdefitError(
                     f"'{self.name}' has {wanted.size} frames between {start:g} and {stop:g}; its times run from "
                     f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop, "
                     f"on both sides of a frame that is meant alone"
                 )
-            self.unseen_at = stop if alone else None
             self.ts, self._skipped, self._count = times[wanted], int(wanted[0]), times.size
             sources = {**dict.fromkeys(variables, 1.0), **(sigma or {})}
             self._variables = {

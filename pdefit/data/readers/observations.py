@@ -48,7 +48,8 @@ def read_observations(
     - `units`: the model's unit of each field, to which values are converted; by default they are taken as they are.
     - `time_unit`: the model's unit of time, to which times are converted.
     - `time`: the variable that holds the times; default "time".
-    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default all.
+    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames. The record
+      begins at `start` also where the first frame comes later: nothing is seen then.
     - `coordinates`: for each axis of the model, in their order, the variable that holds its positions. It settles the order
       of axes in files that name none; by default they follow time as they are.
     - `axes`: for a field the names of its axes in the order of the file, e.g. `{"u": ["x", "time"]}`, where their lengths
@@ -103,7 +104,9 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
             )
     remarks += about_units(frames)
     found = Observations.build(frames.ts, values, errors, positions)
-    return found if frames.unseen_at is None else found.followed_by_nothing(frames.unseen_at), remarks
+    for t in frames.unseen:
+        found = found.with_nothing_at(t)
+    return found, remarks
 
 
 def read_arrays(

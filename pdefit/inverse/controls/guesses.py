@@ -87,7 +87,7 @@ class Perturb(AbstractGuess):
 
 
 class FromData(AbstractGuess):
-    """The observed value of a field of `y0` at the first time, with missing points at their nominal values.
+    """The observed value of a field of `y0` in the first frame, with missing points at their nominal values.
 
     For initial states that were observed. Not as prior knowledge: the data would count twice.
 

@@ -164,9 +164,10 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
 
 def _begins_right(functional: Functional) -> bool:
     """Whether the guess fits the first frame far better than the whole record."""
-    residuals = weighted(functional, functional.theta0)
+    residuals, k = weighted(functional, functional.theta0), functional.observations.first_seen
     masks = [np.asarray(functional.observations.mask[name]) for name in residuals]
-    first = sum_of_squares({n: x[0, 0] for n, x in residuals.items()}) / max(sum(np.sum(m[0]) for m in masks), 1.0)
+    begin = {n: x[0, k : k + 1] for n, x in residuals.items()}
+    first = sum_of_squares(begin) / max(sum(np.sum(m[k]) for m in masks), 1.0)
     overall = sum_of_squares(residuals) / max(sum(np.sum(m) for m in masks), 1.0)
     return bool(first <= _NUMBERS_WRONG * overall)
 

@@ -59,7 +59,8 @@ class Functional(AbstractObjective):
     **Arguments:**
 
     - `problem`: the system, its initial state and its inputs at their nominal values.
-    - `observations`: what was measured, at times of which the first is that of the initial state.
+    - `observations`: what was measured, at times of which the first is that of the initial state. Where it was earlier,
+      `Observations.with_nothing_at` adds its time.
     - `controls`: the unknowns, nested like the problem: `{"D": Control(...), "y0": {"u": Log()}}`.
     - `solver`: the time stepping method; default `RK4()`.
     - `dt`: the largest step, in the system's time unit. By default it is 0.8 of what is stable at the guess, and a fit

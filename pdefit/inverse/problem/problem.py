@@ -9,7 +9,7 @@ from jaxtyping import PyTree
 from pdefit.integrate.loop.nudge import Nudge
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractConstrained
-from pdefit.systems.initial import Steady
+from pdefit.systems.initial import OwnInitial, Steady
 from pdefit.systems.system import AbstractSystem
 
 
@@ -27,7 +27,8 @@ class Problem(eqx.Module):
       it.
     - `args`: exogenous inputs (a stimulus, a forcing) that `vector_field` is given; default None.
     - `nudge`: what draws the trajectory towards the data; default None. The formulation makes it.
-    - `initial`: the rule by which the initial state follows the parameters; default None, `y0` as it is given.
+    - `initial`: the rule by which the initial state follows the parameters: `OwnInitial()` where the system's `init` is made
+      of an unknown one, or `Steady()`; default None, `y0` as it is given. The state that it makes replaces `y0`.
     """
 
     system: AbstractSystem
@@ -36,7 +37,7 @@ class Problem(eqx.Module):
     nodes: PyTree | None
     args: PyTree
     nudge: Nudge | None
-    initial: Steady | None
+    initial: Steady | OwnInitial | None
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Problem(eqx.Module):
         nodes: PyTree | None = None,
         args: PyTree = None,
         nudge: Nudge | None = None,
-        initial: Steady | None = None,
+        initial: Steady | OwnInitial | None = None,
     ):
         self.system, self.y0, self.nodes, self.args, self.nudge, self.initial = system, y0, nodes, args, nudge, initial
         self.observe = (observe or ObserveAll()).on(system)

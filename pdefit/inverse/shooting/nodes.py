@@ -40,6 +40,11 @@ def node_states(problem: Problem, observations: Observations, nodes: np.ndarray)
     - `observations`: the record.
     - `nodes`: the indices of the times, (S,).
     """
+    if nodes[0] < (first := observations.first_seen):
+        # where nothing is seen, the first frame is the nearest guess
+        parts = (np.asarray([first]), nodes[1:])
+        each = [node_states(problem, observations, part) for part in parts if part.size]
+        return jax.tree.map(lambda *x: jnp.concatenate(x), *each)
     fields = named_fields(problem.y0)
     measured, every = observed_fields(problem, observations.at(nodes)), np.arange(nodes.size)
     seen = {n: _observed(n, np.shape(x), measured, every) for n, x in fields.items()}

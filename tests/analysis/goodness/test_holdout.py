@@ -23,6 +23,14 @@ def test_held_frames_are_spread_and_start_nothing(fraction, formulations):
     assert gaps.max() <= 1.5 * 101 / (held.size + 0.5) + 2
 
 
+def test_frames_are_counted_from_the_first_that_is_seen():
+    assert held_frames(TS, [1, 98], [Single()], 1).tolist() == [2, 99]
+    assert held_frames(TS[:6], 0.4, [Single()], 1).tolist() == [2, 4]
+    for wrong in (0, 99):
+        with pytest.raises(PdefitError, match="between 1 and 98"):
+            held_frames(TS, [wrong], [Single()], 1)
+
+
 def test_without_a_holdout_nothing_is_held():
     assert held_frames(TS, 0, [Single()]).size == 0
 
