@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 
@@ -34,8 +34,9 @@ class TimeSeries(eqx.Module):
 
     Methods:
 
-    - `linear`: straight lines. Their kinks cost an adaptive solver steps.
-    - `cubic`: monotone cubic polynomials (PCHIP), which do not overshoot. They are not linear in the values.
+    - `linear`: straight lines. Their kinks cost an adaptive solver steps, and an unknown delay feels them.
+    - `cubic`: monotone cubic polynomials (PCHIP), which do not overshoot. They are not linear in the values, and have a
+      kink in them where neighbours are equal.
     - `smooth`: a smoothing spline through noisy values. Between its values at `times` it is a cubic polynomial with
       the slopes of parabolas. It is linear in the values, and costs an adaptive solver the fewest steps.
 
@@ -118,6 +119,17 @@ class TimeSeries(eqx.Module):
         times, values, sigma = self.measured
         known = jnp.isfinite(values)
         return jnp.where(known, (jax.vmap(self)(times) - jnp.where(known, values, 0.0)) / sigma, 0.0)
+
+
+def kinked(tree: PyTree) -> dict[str, TimeSeries]:
+    """The series of the methods `linear` and `cubic` in a pytree, by name.
+
+    The derivative of `linear` in the time jumps at the knots. The derivative of `cubic` in the values jumps where
+    neighbours are equal.
+    """
+    found = jax.tree.leaves_with_path(tree, is_leaf=lambda x: isinstance(x, TimeSeries))
+    series = {jax.tree_util.keystr(path[-1:], simple=True): x for path, x in found if isinstance(x, TimeSeries)}
+    return {name: x for name, x in series.items() if x.method != "smooth"}
 
 
 def increasing(knots: Any, name: str, owner: str = "A time series") -> np.ndarray:

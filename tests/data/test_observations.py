@@ -1,5 +1,7 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_systems import Decay
 
 import pdefit
 
@@ -56,3 +58,14 @@ def test_nothing_is_seen_at_an_earlier_or_later_time():
 def test_inconsistent_observations_are_refused(changes):
     with pytest.raises(ValueError):
         observations(**changes)
+
+
+@pytest.mark.xfail(strict=True, reason="row 8: a sigma beyond the range of the data is taken")
+def test_a_sigma_beyond_the_range_of_the_data_is_refused():
+    """Its fit would be fitted to the noise whatever the model says."""
+    system, ts = Decay(k=jnp.asarray(1.0)), np.linspace(0.0, 1.0, 5)
+    seen = {"u": np.exp(-ts)[:, None] * Decay.start}
+    with pytest.raises(pdefit.PdefitError, match="sigma"):
+        data = pdefit.Observations.build(ts, seen, 1e6)
+        problem = pdefit.Problem(system, system.init(None))
+        pdefit.Functional(problem, data, {"k": pdefit.transforms.Log()}, dt=0.1)

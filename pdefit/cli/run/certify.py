@@ -84,8 +84,11 @@ class Certificates:
 def _praise(found: Certificate, where: str) -> str:
     """Message about a certificate that passed, in one line."""
     against = [c for c in found.checks if "differences" in c.name and "finding" in c.detail]
-    worst = max((c.error for c in against if not c.note), default=0.0)
-    noted = {c.name.split(":")[0]: c.note for c in against if c.note}
+    plain = [c.error for c in against if not c.note]
+    agree = f": differences agree to {max(plain):.0e}" if plain else ""
+    noted: dict[str, list[str]] = {}
+    for c in against:
+        noted.setdefault(c.note, []).append(c.name.split(":")[0])
     scope = found.scope
     part = (
         ""
@@ -94,8 +97,8 @@ def _praise(found: Certificate, where: str) -> str:
         if scope.get("together")
         else f"; each control by itself was tested on {scope['observations']} of {scope['of']} times"
     )
-    notes = "".join(f"; {path}: {note}" for path, note in noted.items())
-    return f"gradient certified {where}: differences agree to {worst:.0e}{part}{notes}"
+    notes = "".join(f"; {', '.join(paths)}: {note}" for note, paths in noted.items() if note)
+    return f"gradient certified {where}{agree}{part}{notes}"
 
 
 def certified_start(exp: Experiment, job: Job) -> Certificate:

@@ -44,9 +44,9 @@ class AbstractImplicit(AbstractOneStep):
 
         z_i = h f(t + c_i h, y + sum_j a_ij z_j),  j <= i;    y(t + h) = y + sum_i b_i z_i
 
-    Newton's iteration with the Jacobian at the start of the step solves each stage down to round-off. So the step has the
-    derivative of the implicit function theorem, forward and reverse. A stage that does not converge or is not finite makes
-    the step NaN: an adaptive pass rejects it, and an objective is not finite.
+    Newton's iteration with the Jacobian at the start of the step solves each stage down to the round-off of each unknown,
+    whatever its unit. So the step has the derivative of the implicit function theorem, forward and reverse. A stage that
+    does not converge or is not finite makes the step NaN: an adaptive pass rejects it, and an objective is not finite.
 
     **Arguments:**
 
@@ -92,7 +92,8 @@ class AbstractImplicit(AbstractOneStep):
         held, at, size, start = jax.tree.map(_constant, (system, t, h, y0))
         jacobian = jax.jacfwd(lambda x: field(held, at, x))(start)
         # one factor for all stages, which share the diagonal; an explicit one is solved by its guess
-        factors = lu_factor(jnp.eye(n, dtype=y0.dtype) - size * float(self.a[-1, -1]) * jacobian)
+        coupling = size * float(self.a[-1, -1]) * jacobian
+        factors = lu_factor(jnp.eye(n, dtype=y0.dtype) - coupling)
 
         def stage(z: Array, inputs: tuple[Array, ...]) -> tuple[Array, None]:
             i, row, diagonal, shift = inputs
@@ -104,7 +105,7 @@ class AbstractImplicit(AbstractOneStep):
             z_i, found = lax.custom_root(
                 residual,
                 h * field(system, time, base),
-                lambda g, guess: _newton(g, guess, factors, lax.stop_gradient(base)),
+                lambda g, guess: _newton(g, guess, factors, jnp.abs(coupling), lax.stop_gradient(base)),
                 lambda g, b: jnp.linalg.solve(jax.jacfwd(g)(jnp.zeros_like(b)), b),
                 has_aux=True,
             )
@@ -142,28 +143,32 @@ def _newton(
     residual: Callable[[Array], Array],
     guess: Float[Array, " n"],
     factors: tuple[Array, Array],
+    coupling: Float[Array, "n n"],
     base: Float[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
     """The root, and 1 if it was found, by simplified Newton iterations.
 
-    They end when their change is round-off, or does not fall any more.
+    They end when the change of every unknown is its round-off, or does not fall any more.
     """
-    eps = jnp.finfo(guess.dtype).eps
-    floor = 1e-3 * jnp.max(jnp.abs(base)) + jnp.finfo(guess.dtype).tiny
+    eps, tiny = jnp.finfo(guess.dtype).eps, jnp.finfo(guess.dtype).tiny
+    largest = 1e-3 * jnp.max(jnp.abs(base))
 
     def running(state: tuple[Array, Array, Array, Array]) -> Array:
         _, change, before, count = state
-        stuck = (change > 0.5 * before) & ((change < _FOUND * eps) | (change > 10))
+        stuck = (change > 0.5 * before) & ((change < _FOUND * eps) | (change > 1e3))
         return (change > _DONE * eps) & jnp.isfinite(change) & ~stuck & (count < _ITERATIONS)
 
     def body(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
         z, before, _, count = state
         correction = lu_solve(factors, residual(z))
         z = z - correction
-        change = jnp.max(jnp.abs(correction) / (jnp.abs(base) + jnp.abs(z) + floor))
+        size = jnp.abs(base) + jnp.abs(z)
+        # round-off comes from the unknowns that a slope depends on; others may be larger by decades
+        change = jnp.max(jnp.abs(correction) / (size + jnp.minimum(largest, coupling @ size) + tiny))
         return z, change, before, count + 1
 
-    far = jnp.full_like(guess[0], 1e3)
+    # the first change may be any: the guess of a stiff unknown is far away
+    far = jnp.full_like(guess[0], jnp.finfo(guess.dtype).max / 8)
     z, change, _, _ = lax.while_loop(running, body, (guess, far, 4 * far, jnp.zeros((), int)))
     # a number: derivatives of flags are no arrays
     return z, (change <= _FOUND * eps).astype(z.dtype)

@@ -16,10 +16,12 @@ from pdefit.integrate.loop.eigenvalues import not_finite
 from pdefit.inverse.certify._record import Check, over
 from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_sketch
 from pdefit.inverse.certify._taylor import Differences, differences
+from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.spread import at_points
 from pdefit.inverse.objective.variants import with_tangents
+from pdefit.systems.time_series import kinked
 
 # The largest relative error of a tangent against differences. More passes only where measured round-off is larger, and
 # never more than COARSE.
@@ -29,6 +31,8 @@ COARSE = 1e-3
 _AMPLIFIED, MOST_AMPLIFIED = 1e3, 1e-5
 # residuals so many times as large as all residuals and predictions at theta belong to a model that blows up
 _FAR = 1e3
+# a kink is left by so large a part of a direction, as by the largest difference
+_ASIDE = 2.0**-4
 # the tangents of a converged step agree much better than this factor
 _EXPLODES = 10.0
 
@@ -123,7 +127,7 @@ class Residuals:
     def differences(
         self, path: str, v: Array, moved: Sketch | None, pulled: tuple[np.ndarray, Array] | None = None
     ) -> Check:
-        """The check of a tangent against differences along v.
+        """The check of a tangent against differences along v; beside theta where an input may have a kink at theta.
 
         **Arguments:**
 
@@ -132,6 +136,24 @@ class Residuals:
         - `moved`: the tangent, or None where there is none.
         - `pulled`: random w and J_r^T w, which stand in for a tangent.
         """
+        found = self._against(path, v, moved, pulled)
+        series = kinked(self.objective.problem) if found.detail["finding"] == "wrong" else {}
+        if not series:
+            return found
+        # a wrong rule is wrong beside the kink as well
+        aside = self.theta + _ASIDE * direction(self.objective.controls, self.theta, jax.random.key(1))
+        near = Residuals(self.objective, aside, v, self._few)
+        beside = near._against(path, v, near.tangent(v)) if near.finite else found
+        if beside.limit > COARSE or beside.detail["finding"] not in ("right", "kink"):
+            return found
+        names = ", ".join(name for name in series if f".{name}." in path) or ", ".join(series)
+        note = f"right beside a kink of the input {names}, at which this point lies; method: smooth has no kinks"
+        return dataclasses.replace(beside, note=note)
+
+    def _against(
+        self, path: str, v: Array, moved: Sketch | None, pulled: tuple[np.ndarray, Array] | None = None
+    ) -> Check:
+        """The check of `differences` at theta itself."""
         if moved is not None:
             tangent = moved.scaled(self.sizes)
             size = _norm(tangent)

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from pdefit.analysis.forecast.skill import skill
 
@@ -38,3 +39,12 @@ def test_the_peaks_of_a_field_on_a_grid_and_validity_to_the_end():
     assert not found.valid_to_end
     perfect = skill(ts, 0.0, truth, truth, truth)
     assert perfect.valid_to_end and perfect.valid_time == 20.0 and perfect.peaks is None
+
+
+@pytest.mark.xfail(strict=True, reason="row 4: a forecast is called valid below a fixed relative error")
+def test_a_forecast_that_a_baseline_beats_is_not_valid():
+    """A wave on a large mean: what misses the whole wave is still within a tenth of the truth."""
+    ts = np.linspace(0.1, 1.0, 10)
+    truth = {"x": 100 + np.sin(6 * ts)[:, None]}
+    found = skill(ts, 0.0, {"x": 100 - np.sin(6 * ts)[:, None]}, {"x": np.full((10, 1), 100.0)}, truth)
+    assert not found.valid_to_end

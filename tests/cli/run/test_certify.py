@@ -90,3 +90,14 @@ def test_each_end_is_certified_for_the_stage_that_minimises_there(pdefit_inside,
     code, _, err = pdefit_inside("fit", *JOB, *stages, "render=false", "hydra.run.dir=two")
     assert code == 0, err
     assert asked == ["LevenbergMarquardt", "LBFGS"]
+
+
+def test_a_note_that_several_checks_share_is_said_once():
+    checks = [
+        Check(
+            f"{path}: tangent against differences", 1e-9, 1e-6, True, note="beside a kink", detail={"finding": "right"}
+        )
+        for path in ("all controls", "flux")
+    ]
+    found = Certificate(tuple(checks), {"observations": 5, "of": 5}, {}, 0.0)
+    assert certificates._praise(found, "here") == "gradient certified here; all controls, flux: beside a kink"

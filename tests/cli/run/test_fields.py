@@ -1,9 +1,12 @@
 """Files of the fields of a run: fields.h5 with diagnostics and derived fields, maps.h5 and points.csv."""
 
 import dataclasses
+import functools
 from pathlib import Path
+from typing import NamedTuple
 
 import h5py
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas
@@ -13,9 +16,11 @@ from pdefit_reaction.fisher_kpp import FisherKPP
 from rich.console import Console
 
 import pdefit
+from pdefit.analysis.forecast.skill import Skill
 from pdefit.cli.config._system import SystemSettings
-from pdefit.cli.config.settings import Job
+from pdefit.cli.config.settings import Job, Store
 from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.simulate import run_simulate
 from pdefit.output.pictures.figures import draw_all
@@ -217,3 +222,124 @@ def test_points_and_rasters_of_an_instrument_have_axes_of_their_own(compose, tmp
         np.testing.assert_allclose(film["light_x"], film["x"][4::10], atol=1e-9)
         np.testing.assert_allclose(film["light_predicted"], film["u_predicted"][:, 4::10] ** 2, rtol=1e-12)
     assert not [note for note in draw_all(tmp_path).notes if "no " in note and ("fields" in note or "traces" in note)]
+
+
+DYE = """
+from typing import NamedTuple
+import jax.numpy as jnp
+import pdefit
+from jaxtyping import Array
+
+class State(NamedTuple):
+    u: Array = pdefit.field(diffusivity="D")
+
+class Dye(pdefit.ReactionDiffusion):
+    time_unit = "s"
+    D: Array = pdefit.parameter(unit="mm^2/s")
+
+    def reaction(self, t, y, args):
+        return State(0 * y.u)
+
+    def init(self, key):
+        return State(5 * jnp.exp(-self.grid.mesh()[0] ** 2 / 4))
+
+class Bleached(pdefit.instruments.AbstractObservationOperator):
+    k: Array = pdefit.parameter(unit="1/s")
+
+    def __call__(self, t, y, args):
+        return {"u": jnp.exp(-self.k * t) * y.u}
+"""
+CONFIGURATION = """
+system: {name: dye, grid: {shape: [12], extent: [12.0], origin: [-6.0], length_unit: mm}, D: 0.5}
+data: {path: '%s', variables: {u: u}, sigma: {u: 0.5}}
+times: {fit_until: 2.0}
+observe: %s
+controls: {D: {transform: log}}
+"""
+INSTRUMENTS = {
+    "own": "{name: Bleached, k: 0.3}",
+    "camera": "{name: camera, fields: u, gain: 3.0, offset: 1.0, knots: [0.0, 4.0], bleaching: [0.0, -0.5]}",
+    "blurred camera": "{name: camera, fields: u, gain: 3.0, offset: 1.0, blur: 1.0}",
+}
+
+
+class Seen(NamedTuple):
+    """A run at the right numbers: its film, its scores, and what the instrument sees of its state."""
+
+    film: dict
+    score: Skill | None
+    exp: Experiment
+    state: np.ndarray
+    prediction: np.ndarray
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """A run by the name of its instrument, each made once."""
+
+    @functools.cache
+    def made(name):
+        folder, ts = tmp_path_factory.mktemp("dye"), np.arange(6.0)
+        with h5py.File(folder / "film.h5", "w") as file:
+            file["u"], file["time"], file["x"] = np.ones((6, 12)), ts, np.arange(12) - 5.5
+        (folder / "dye.py").write_text(DYE)
+        (folder / "dye.yaml").write_text(CONFIGURATION % (folder / "film.h5", INSTRUMENTS[name]))
+        exp = pdefit.load_experiment(folder / "dye.yaml", equations=folder / "dye.py")
+        problem = exp.functional.problem
+        u = pdefit.solve(
+            problem.system, problem.y0, ts[1:], solver=exp.functional.runner.solver, dt=exp.functional.dt, t0=0.0
+        ).u
+        state = np.concatenate([np.asarray(problem.y0.u)[None], u])
+        look = jax.jit(jax.vmap(lambda t, u: problem.instrument(t, type(problem.y0)(u), None)["u"]))
+        prediction = np.asarray(look(ts, state))
+        noisy = prediction + 0.5 * np.random.default_rng(0).normal(size=state.shape)
+        record = dataclasses.replace(exp.source.record, values={"u": jnp.asarray(noisy)})
+        exp = dataclasses.replace(exp, source=dataclasses.replace(exp.source, record=record))
+        found = pdefit.Fit(exp.functional, exp.functional.theta0, 0.0, 0.0, [], 0, "done", True, {}, [])
+        score, _ = write_film(exp, found, Store(None, 1, "float64", 10**9), folder / "fields.h5", "dye")
+        with h5py.File(folder / "fields.h5") as file:
+            return Seen({n: x[()] for n, x in file.items() if x.ndim == 2}, score, exp, state, prediction)
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("own", marks=pytest.mark.xfail(strict=True, reason="row 3: films compare data with the state")),
+        "camera",
+        pytest.param("blurred camera", marks=pytest.mark.xfail(strict=True, reason="row 3: a blur is not in the film")),
+    ],
+)
+def test_what_a_film_subtracts_is_the_residual_of_the_fit(seen, name):
+    """Data minus prediction through the instrument, both in the unit of the data, or both before gain and offset."""
+    run = seen(name)
+    data = np.asarray(run.exp.source.record.values["u"])
+    gain = (data - run.prediction) / (run.film["u_observed"] - run.film["u_predicted"])
+    np.testing.assert_allclose(gain, np.broadcast_to(gain[:, :1], gain.shape), rtol=1e-9)
+
+
+@pytest.mark.xfail(strict=True, reason="row 3: the prediction of an own instrument is not in fields.h5")
+def test_a_film_holds_the_prediction_of_an_own_instrument_and_the_state_apart(seen):
+    run = seen("own")
+    np.testing.assert_allclose(run.film["u_predicted"], run.prediction, rtol=1e-9)
+    assert any(n != "u_predicted" and np.allclose(x, run.state, rtol=1e-9) for n, x in run.film.items())
+
+
+@pytest.mark.xfail(strict=True, reason="row 4: the baseline is the last fitted prediction")
+def test_persistence_is_the_last_measured_frame(seen):
+    run = seen("own")
+    data = np.asarray(run.exp.source.record.values["u"])
+    gap, size = (np.linalg.norm(x, axis=1) for x in (data[2] - data[3:], data[3:]))
+    np.testing.assert_allclose(run.score.baseline_l2, gap / size, rtol=1e-9)
+
+
+@pytest.mark.xfail(strict=True, reason="row 4: what is valid does not count the noise of the measured frames")
+def test_a_forecast_that_differs_by_the_noise_alone_is_valid(seen):
+    assert seen("own").score.valid_to_end
+
+
+@pytest.mark.xfail(strict=True, reason="row 4: there is one baseline, without a name")
+def test_every_baseline_has_a_name(seen):
+    named = getattr(seen("own").score, "baselines", {"baseline": None})
+    assert {"last frame", "mean of frames", "linear extrapolation"} <= set(named)

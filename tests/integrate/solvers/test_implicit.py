@@ -167,6 +167,35 @@ def test_many_cells_at_once_and_single_precision():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b[1], rtol=1e-3, atol=1.0), found, together)
 
 
+class Fed(pdefit.AbstractSystem):
+    """A' = -A feeds b' = c A / unit - 2 b^2, with A counted in a unit of its own."""
+
+    time_unit = "s"
+    c: jax.Array = pdefit.parameter()
+    unit: jax.Array = pdefit.parameter()
+
+    def vector_field(self, t, y, args):
+        a, b = y["a"], y["b"]
+        return {"a": -a, "b": self.c * a / self.unit - 2 * b**2}
+
+    def init(self, key):
+        return {"a": 1.0 * self.unit, "b": jnp.asarray(0.01)}
+
+
+def test_every_unknown_is_solved_to_its_own_round_off():
+    """A species of 10^13 molecules beside one of a hundredth: units change neither value nor tangent nor difference."""
+    method, h = method_of(diffrax.Kvaerno3()), jnp.asarray(0.125)
+
+    @jax.jit
+    def after(c, unit):
+        system = Fed(c=c, unit=unit)
+        return method.one_step(system, jnp.zeros(()), h, system.init(None), None)["b"]
+
+    value, tangent = jax.jit(lambda unit: jax.jvp(lambda c: after(c, unit), (0.5,), (1.0,)))(2.0**43)
+    np.testing.assert_allclose(value, after(0.5, 1.0), rtol=1e-14)
+    np.testing.assert_allclose((after(0.501, 2.0**43) - after(0.499, 2.0**43)) / 0.002, tangent, rtol=1e-8)
+
+
 def test_a_field_is_refused_with_a_remedy():
     grid = pdefit.CartesianGrid(shape=(50, 50), extent=(10.0, 10.0))
     system = FisherKPP(grid, D=1.0, r=1.0)
