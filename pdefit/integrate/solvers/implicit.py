@@ -148,30 +148,31 @@ def _newton(
 ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
     """The root, and 1 if it was found, by simplified Newton iterations.
 
-    They end when the change of every unknown is its round-off, or does not fall any more.
+    They end when the change of every unknown is its round-off, or does not fall any more. A root counts as found where the
+    change is small beside the largest unknown: simplified iterations for one that is smaller by decades may converge slowly.
     """
     eps, tiny = jnp.finfo(guess.dtype).eps, jnp.finfo(guess.dtype).tiny
     largest = 1e-3 * jnp.max(jnp.abs(base))
 
-    def running(state: tuple[Array, Array, Array, Array]) -> Array:
-        _, change, before, count = state
+    def running(state: tuple[Array, ...]) -> Array:
+        _, change, before, _, count = state
         stuck = (change > 0.5 * before) & ((change < _FOUND * eps) | (change > 1e3))
         return (change > _DONE * eps) & jnp.isfinite(change) & ~stuck & (count < _ITERATIONS)
 
-    def body(state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        z, before, _, count = state
+    def body(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        z, before, _, _, count = state
         correction = lu_solve(factors, residual(z))
         z = z - correction
         size = jnp.abs(base) + jnp.abs(z)
         # round-off comes from the unknowns that a slope depends on; others may be larger by decades
         change = jnp.max(jnp.abs(correction) / (size + jnp.minimum(largest, coupling @ size) + tiny))
-        return z, change, before, count + 1
+        return z, change, before, jnp.max(jnp.abs(correction) / (size + largest + tiny)), count + 1
 
     # the first change may be any: the guess of a stiff unknown is far away
     far = jnp.full_like(guess[0], jnp.finfo(guess.dtype).max / 8)
-    z, change, _, _ = lax.while_loop(running, body, (guess, far, 4 * far, jnp.zeros((), int)))
+    z, _, _, left, _ = lax.while_loop(running, body, (guess, far, 4 * far, far, jnp.zeros((), int)))
     # a number: derivatives of flags are no arrays
-    return z, (change <= _FOUND * eps).astype(z.dtype)
+    return z, (left <= _FOUND * eps).astype(z.dtype)
 
 
 def _implicit(solver: diffrax.AbstractSolver, tableau: diffrax.ButcherTableau) -> EmbeddedImplicitTableau:
