@@ -266,6 +266,7 @@ class SplitBent(FisherKPP):
         return type(y)(self.r * y.u)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("system", "group", "check"),
     [

@@ -120,6 +120,7 @@ def fail(*_):
     raise Died
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "where",
     ["before the first state", "inside the state write", "between history and state", "after the last chunk"],

@@ -112,6 +112,7 @@ for i in range(frames):
 """
 
 
+@pytest.mark.quick
 def test_a_killed_film_opens_and_its_counted_frames_are_complete(kill_writers):
     counted = []
     for path in kill_writers(_IMPORTS, _WRITE, 6):
