@@ -12,11 +12,13 @@ from jaxtyping import PyTree
 from pdefit._util.trees import demand_float64
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.bends import Passed, bends, passed_over, refuse_stages_beyond
 from pdefit.integrate.loop.stable_step import choose_steps, settle
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
+from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, edges_of, step_ends
 from pdefit.integrate.loop.time_loop import store_all
 from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.systems.courses import courses
 from pdefit.systems.system import AbstractSystem
 
 
@@ -40,7 +42,32 @@ class Numerics(NamedTuple):
         """One step of a system by this method."""
         return Stepper(system, self.solver, self.args)
 
-    def grid(self, system: AbstractSystem, y0: PyTree, ts: np.ndarray, t0: float) -> TimeGrid:
+    def bends(self, system: AbstractSystem, y0: PyTree, ts: np.ndarray, t0: float) -> np.ndarray:
+        """The times at which steps end because an input bends there, (B,).
+
+        **Arguments:** as of `grid`.
+        """
+        if not (ts.size and ts[-1] > t0):
+            return np.zeros(0)
+        inputs = courses(system, y0, self.args, t0, ts[-1])
+        found = bends(edges_of(t0, ts)[0], self.dt if self.steps is None else np.inf, inputs)
+        if found.size and self.steps is None:
+            refuse_stages_beyond(self.solver)
+        return found
+
+    def passed(self, system: AbstractSystem, y0: PyTree, ts: np.ndarray) -> Passed:
+        """The input that constant steps from ts[0] on miss the most.
+
+        **Arguments:** as of `grid`.
+        """
+        if self.steps is not None:
+            return Passed()
+        ends = step_ends(np.union1d(ts, self.bends(system, y0, ts, float(ts[0]))), self.dt)
+        return passed_over(ends, courses(system, y0, self.args, ts[0], ts[-1]))
+
+    def grid(
+        self, system: AbstractSystem, y0: PyTree, ts: np.ndarray, t0: float, ends: np.ndarray | None = None
+    ) -> TimeGrid:
         """The steps from t0 to the times ts by this method.
 
         **Arguments:**
@@ -48,10 +75,12 @@ class Numerics(NamedTuple):
         - `system`, `y0`: the equations and the state at t0, from which adaptive steps are chosen.
         - `ts` (I,): increasing times; the first may be t0 itself.
         - `t0`: the start.
+        - `ends`: the bends of inputs in a longer record of which this is a part; by default those in this one.
         """
+        ends = self.bends(system, y0, ts, t0) if ends is None else ends
         if self.steps is None:
-            return constant_grid(t0, ts, self.dt)
-        return adaptive_grid(system, y0, ts, solver=self.solver, steps=self.steps, t0=t0, args=self.args)
+            return constant_grid(t0, ts, self.dt, ends)
+        return adaptive_grid(system, y0, ts, solver=self.solver, steps=self.steps, t0=t0, args=self.args, ends=ends)
 
 
 def choose_numerics(
@@ -134,9 +163,10 @@ def frames(
     if ts.size and ts[0] == t0:
         yield y0
         ts = ts[1:]
+    ends = numerics.bends(system, y0, ts, t0) if ts.size else None
     # blocks of one size, where that is possible, take one program
     for part in np.array_split(ts, -(-ts.size // block)) if ts.size else ():
-        states = _solve(stepper, y0, numerics.grid(system, y0, part, t0))
+        states = _solve(stepper, y0, numerics.grid(system, y0, part, t0, ends))
         for i in range(part.size):
             yield jax.tree.map(lambda x, i=i: x[i], states)
         y0, t0 = jax.tree.map(lambda x: x[-1], states), float(part[-1])

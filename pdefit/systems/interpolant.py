@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.systems.time_series import increasing, interpolated
+from pdefit.systems.time_series import increasing, interpolated, note
 
 # slopes of parabolas, unlike monotone ones, are linear in the values
 _METHODS = {"linear": "linear", "cubic": "smooth"}
@@ -117,6 +117,7 @@ class Interpolant(eqx.Module):
         first, most = int(self.times is not None), self.values.ndim
         operands: list[Any] = [self.values, range(most)]
         if self.times is not None:
+            note(self, t)
             operands += [self._weights(self.times, None, t), [0]]
         for i, (knots, period, x) in enumerate(zip(self.axes, self.periods, points, strict=True)):
             operands += [self._weights(knots, period, x), [most + i, first + i]]

@@ -1,6 +1,7 @@
 """Series of measured values as functions of time."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,22 @@ _METHODS = ("linear", "cubic", "smooth")
 _DECADES = (-9.0, 15.0)
 
 
+# inputs and the times at which they are read, while a vector field is traced for them (`pdefit.systems.courses`)
+READINGS: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("readings", default=None)
+
+
+def note(read: Any, t: Any) -> None:
+    """Keep that an input is read, where this is asked for.
+
+    **Arguments:**
+
+    - `read`: the series or interpolant.
+    - `t`: the time at which it is read.
+    """
+    if (kept := READINGS.get()) is not None:
+        kept.append((read, t))
+
+
 class Measurement(NamedTuple):
     """The measured values of a series, their times and their standard deviations."""
 
@@ -30,7 +47,7 @@ class TimeSeries(eqx.Module):
     """A function of time that interpolates values given at times.
 
     Before the first and after the last time it keeps the value of that end. Times stay in float64 beside values in
-    float32. The array `values` can be a control.
+    float32. The array `values` can be a control. Steps end at knots where a longer step would miss what happens between.
 
     Methods:
 
@@ -94,6 +111,7 @@ class TimeSeries(eqx.Module):
 
         - `t`: the time, in the system's time unit.
         """
+        note(self, t)
         return interpolated(self.times, self.values, t, self.method)
 
     def continued(self, t: Any) -> Array:
@@ -101,6 +119,7 @@ class TimeSeries(eqx.Module):
 
         **Arguments:** as of a call.
         """
+        note(self, t)
         return interpolated(self.times, self.values, t, self.method, clip=False)
 
     def with_values(self, values: Array) -> "TimeSeries":

@@ -19,7 +19,7 @@ from pdefit.inverse.objective.normal_equations import Tangents, extra_equations
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import Single
-from pdefit.inverse.shooting.trajectories import frozen_steps
+from pdefit.inverse.shooting.trajectories import frozen_steps, laid_out
 
 # frames for one of the record, and the part of its length by which the schedule goes on after its end
 FINER, _LONGER = 4, 0.5
@@ -206,7 +206,7 @@ _SOLVED: Any = eqx.filter_jit(_solve)
 
 def _grid(functional: Functional, theta: Array, ts: np.ndarray) -> TimeGrid:
     """The steps of the one trajectory to all times."""
-    layout = Single().layout(ts, functional.dt)
+    layout = laid_out(Single(), functional.at, theta, ts, functional.dt)
     if functional.steps is None:
         return layout.time_grid
     problem = functional.at(theta)

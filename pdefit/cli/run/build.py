@@ -32,6 +32,7 @@ from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout, Noise
 from pdefit.inverse.fit.unstable_steps import longer_than_frames, refuse_unstable, stable_step, suits
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.passed_inputs import told
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import over_cores, over_processes, spread
 from pdefit.inverse.objective.variants import stepped, with_dt
@@ -121,7 +122,7 @@ def build_single(settings: Settings) -> Experiment:
         functional=functional,
         stages=_with_variances([_with_rule(s, record.at(slice(0, fitted)), held, ranges) for s in stages], settings),
         choices=(*source.assumed, *filter(None, reasons)),
-        remarks=source.remarks + longer_than_frames(functional),
+        remarks=source.remarks + longer_than_frames(functional) + told(functional, functional.theta0),
         source=source,
         fitted=fitted,
         truth=truth if source.true_paths else None,

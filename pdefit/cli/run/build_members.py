@@ -22,7 +22,7 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_dt
 from pdefit.inverse.problem.problem import Problem
-from pdefit.inverse.shooting.trajectories import cut
+from pdefit.inverse.shooting.trajectories import cut, laid_out
 
 # members at whose guesses the common step is chosen, at most
 _TRIED = 64
@@ -78,8 +78,7 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
     fitted = fitted_frames(settings.times, record.ts)
     window = withhold(record.at(slice(0, fitted)), frames_kept_out(settings, record, fitted))
     window = cast(problem.observe.located(window), settings.dtype)
-    problem, _ = cut(problem, window, pattern.formulation)
-    layout = pattern.formulation.layout(window.ts, pattern.dt)
+    problem, layout = cut(problem, window, pattern.formulation)
     key, controls = jax.random.key(settings.seed), pattern.controls
     declared = declared_leaves(problem, settings.controls)
     if any(control.within is not None for _, control in declared):
@@ -93,6 +92,8 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
         (problem, window, window.sigma, layout, controls),
         is_leaf=lambda x: x is None,
     )
+    grid = laid_out(functional.formulation, functional.at, functional.theta0, window.ts, pattern.dt).time_grid
+    functional = functional.with_time_grid(grid)
     truth = (
         None if source.truth is None and not source.true_paths else cast(source.truth or source.problem, settings.dtype)
     )

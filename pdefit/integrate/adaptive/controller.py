@@ -23,11 +23,13 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
+from pdefit.integrate.loop.bends import bends
 from pdefit.integrate.loop.stable_step import longest_step
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid, edges_of, frozen_grid
 from pdefit.integrate.loop.time_loop import precision, store_all
 from pdefit.integrate.solvers.method import embedded_method_of
+from pdefit.systems.courses import courses
 from pdefit.systems.system import AbstractSystem
 
 # a pass accepts errors up to ACCEPTED of the tolerance and aims at AIM: frozen steps serve other parameters too, whose
@@ -49,6 +51,7 @@ def adaptive_grid(
     steps: Adaptive,
     t0: float,
     args: PyTree = None,
+    ends: np.ndarray | None = None,
 ) -> TimeGrid:
     """The time grid of an adaptive pass, whose steps are frozen from then on.
 
@@ -61,10 +64,14 @@ def adaptive_grid(
     - `steps`: the tolerance.
     - `t0`: the time at which the pass begins.
     - `args`: exogenous inputs of the system.
+    - `ends`: times at which steps end, beside those of observations; by default where an input bends.
     """
     embedded_method_of(solver)  # refused here, before anything is compiled
     steps.check(system, y0)
-    edges, observes_start = edges_of(t0, ts)
+    observed, observes_start = edges_of(t0, ts)
+    # an error says nothing about what lies between the stages of a step
+    ends = bends(observed, np.inf, courses(system, y0, args, t0, observed[-1])) if ends is None else ends
+    edges = np.union1d(observed, ends[(ends > observed[0]) & (ends < observed[-1])])
     state = _begin(system, solver, steps, y0, jnp.asarray(edges), args)
     longest = longest_step(system, y0, solver)
     longest = jnp.asarray(longest if steps.dtmax is None else min(longest, steps.dtmax))
@@ -89,8 +96,8 @@ def adaptive_grid(
                 f"{float(state.h):.1g}{unit} {where}; set rtol and atol larger"
             )
     size, interval = np.concatenate(sizes), np.concatenate(intervals)
-    cut = np.searchsorted(interval, np.arange(1, edges.size - 1))
-    return frozen_grid(edges, np.split(size, cut), observes_start)
+    cut = np.searchsorted(interval, np.searchsorted(edges, observed[1:-1]))
+    return frozen_grid(observed, np.split(size, cut), observes_start)
 
 
 class _Pass(NamedTuple):

@@ -10,9 +10,10 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError
 
 # at a microsecond for the smallest of steps, one solve takes a quarter of an hour
-_MOST_STEPS = 1e9
+MOST_STEPS = 1e9
 # sizes of steps that differ by less are the same, and the most of them that are worth a list
 _SAME, _MOST_SIZES = 1e-11, 256
+_NONE = np.zeros(0)
 
 
 class TimeGrid(eqx.Module):
@@ -91,10 +92,21 @@ class TimeGrid(eqx.Module):
         """The largest step of all trajectories."""
         return float(np.max(self.step))
 
+    def as_frozen(self) -> "TimeGrid":
+        """The same steps, each with a size of its own."""
+        step = self.step if self.frozen else self.step[..., None]
+        sizes = np.where(np.arange(self.length) < self.count[..., None], step, 0.0)
+        return TimeGrid(self.start, sizes, self.count, self.length, self.observes_start)
+
     def halved(self) -> "TimeGrid":
         """The time grid with every step cut in two."""
         step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2
         return TimeGrid(self.start, step, 2 * self.count, 2 * self.length, self.observes_start)
+
+    def ends(self) -> list[np.ndarray]:
+        """The start and the ends of all steps, for each trajectory of a batch."""
+        ends = self.start[..., None] + np.cumsum(self.as_frozen().step, axis=-1)
+        return [np.unique(np.append(start[0], x)) for start, x in zip(self.start, ends, strict=True)]
 
     def times_and_sizes(self) -> tuple[Array, Array]:
         """Start and size of every step of one time grid, (I, length) each, in float64."""
@@ -118,14 +130,15 @@ def _different(step: np.ndarray, count: np.ndarray) -> np.ndarray | None:
     return None if sizes.size > _MOST_SIZES else np.broadcast_to(sizes, (*step.shape[:-1], sizes.size))
 
 
-def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float) -> TimeGrid:
-    """The time grid of steps of at most dt, equal in each interval.
+def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float, bends: np.ndarray = _NONE) -> TimeGrid:
+    """The time grid of steps of at most dt, equal in each interval, or between the times in it at which steps end too.
 
     **Arguments:**
 
     - `t0`: where the trajectory begins.
     - `ts`: the observation times, increasing; the first may be t0 itself.
     - `dt`: the largest step, in the unit of the times.
+    - `bends`: times at which steps end too, increasing. With any, every step is given by itself.
     """
     ts = np.asarray(ts, np.float64)
     if not dt > 0:
@@ -134,12 +147,14 @@ def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float) -> TimeGrid
         raise ValueError(f"Observation times must increase from t0 = {t0}, but are {ts}")
     edges, observes_start = edges_of(t0, ts)
     duration = np.diff(edges)
-    if (ts[-1] - t0) / dt > _MOST_STEPS:
+    if (ts[-1] - t0) / dt > MOST_STEPS:
         raise PdefitError(
-            f"A step of {dt:g} divides {ts[-1] - t0:g} into more than {_MOST_STEPS:.0e} steps; set dt larger"
+            f"A step of {dt:g} divides {ts[-1] - t0:g} into more than {MOST_STEPS:.0e} steps; set dt larger"
         )
-    # 1e-9: a duration that is a whole number of steps up to round-off must not get one step more
-    count = np.maximum(np.ceil(duration / dt - 1e-9), 1).astype(np.int64)
+    if bends.size:
+        ends = step_ends(np.union1d(edges, bends[(bends > t0) & (bends < ts[-1])]), dt)
+        return frozen_grid(edges, np.split(np.diff(ends), np.searchsorted(ends, edges[1:-1])), observes_start)
+    count = _counts(duration, dt)
     return TimeGrid(
         start=edges[:-1],
         step=duration / count,
@@ -147,6 +162,20 @@ def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float) -> TimeGrid
         length=int(count.max(initial=0)),
         observes_start=observes_start,
     )
+
+
+def _counts(duration: np.ndarray, dt: float) -> np.ndarray:
+    """The numbers of equal steps of at most dt."""
+    # 1e-9: a duration that is a whole number of steps up to round-off must not get one step more
+    return np.maximum(np.ceil(duration / dt - 1e-9), 1).astype(np.int64)
+
+
+def step_ends(edges: Float[np.ndarray, " E"], dt: float) -> Float[np.ndarray, " N"]:
+    """The start and the ends of all equal steps of at most dt between edges, (N,)."""
+    duration = np.diff(edges)
+    count = _counts(duration, dt)
+    number = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return np.append(np.repeat(edges[:-1], count) + number * np.repeat(duration / count, count), edges[-1])
 
 
 def edges_of(t0: float, ts: Float[np.ndarray, " K"]) -> tuple[Float[np.ndarray, " E"], bool]:

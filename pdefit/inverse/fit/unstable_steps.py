@@ -20,6 +20,7 @@ from pdefit.integrate.solve import solve
 from pdefit.integrate.solvers.method import AbstractStaged
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.passed_inputs import told
 from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.system import parameters
@@ -180,21 +181,22 @@ def step_choice(objective: AbstractObjective) -> StepChoice:
 
 
 def near_stability(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[str]:
-    """A sentence about a step that is hardly stable, or unstable, at theta, in a list; an empty list for others.
+    """Sentences about steps that are hardly stable, or unstable, at theta, and about inputs that they pass over.
 
-    Rejected steps may then have kept the fit from going on.
+    Rejected steps may have kept the fit from going on.
     """
     if objective.steps is not None:
         return []
-    share = share_of_limit(objective, theta)
+    share, passed = share_of_limit(objective, theta), told(objective, theta)
     if share <= (_STABLE if is_open(objective) else SHARE):
-        return []
+        return [*passed]
     unit = with_space(objective.problem.system.time_unit)
     dt = max(dt for _, dt in objective.problems_and_steps(theta))
     control = deciding_control(objective, theta)
     return [
+        *passed,
         f"dt = {dt:.3g}{unit} is {'beyond' if share > BEYOND else 'close to'} the stability limit {dt / share:.3g}{unit} at "
-        f"the best point{'' if control is None else f', which {control} decides'}; set dt={SHARE * dt / share:.2g} or less"
+        f"the best point{'' if control is None else f', which {control} decides'}; set dt={SHARE * dt / share:.2g} or less",
     ]
 
 

@@ -38,6 +38,7 @@ from pdefit.inverse.shooting.trajectories import (
     first_steps,
     frozen_steps,
     known,
+    laid_out,
     remaining,
     residual_counts,
     started,
@@ -127,7 +128,7 @@ class Functional(AbstractObjective):
         self.regularizers = known(regularizers, self.controls)
         check_observed(self.observed, {n: v.shape[1:] for n, v in self.observations.values.items()})
         # steps are chosen at the guesses, and the adjoint is settled for these steps
-        given = self.formulation, self.asked_solver, dt, steps
+        given = self.formulation, self.asked_solver, dt, steps, self.at, self.theta0
         solver, self.dt, self.layout = first_steps(self.problem, self.observations.ts, layout, *given)
         runner = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.runner = runner.resolve_for(self.controls.extremes(self.problem), self.layout.time_grid)
@@ -253,7 +254,8 @@ class Functional(AbstractObjective):
 
     def cut_anew(self: Same, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Same:
         """The functional with the record cut in another way, as of `reformulated`."""
-        layout, before = formulation.layout(self.observations.ts, self.dt), self.at(theta)
+        before = self.at(theta)
+        layout = laid_out(formulation, self.at, theta, self.observations.ts, self.dt)
         nodes = formulation.node_states(before, self.observations, layout)
         problem = started(before, nodes, formulation.nudging(before, self.observations))
         controls = remaining(self.controls, before, nodes, formulation)

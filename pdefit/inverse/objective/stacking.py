@@ -62,6 +62,8 @@ def stacked(functionals: Sequence[Functional]) -> Functional:
     Shorter records are filled up with frames of weight zero, behind intervals and segments of zero length. Numbers of
     the problem that differ from record to record become arrays.
     """
+    if any(f.layout.time_grid.frozen for f in functionals):
+        functionals = [f.with_time_grid(f.layout.time_grid.as_frozen()) for f in functionals]
     each = [extent(f) for f in functionals]
     most = Extent(*map(max, zip(*each, strict=True)))
     if len({e.segments for e in each}) > 1 and functionals[0].controls.nodes:

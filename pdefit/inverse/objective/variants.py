@@ -14,7 +14,7 @@ from pdefit.inverse.controls.vector import BoundControl, Controls
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.residuals import TrajectoryRunner
-from pdefit.inverse.shooting.trajectories import shortened_layout
+from pdefit.inverse.shooting.trajectories import laid_out, shortened_layout
 
 
 def is_adaptive(objective: AbstractObjective) -> TypeGuard[Functional]:
@@ -97,7 +97,7 @@ def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | 
     - `dt`: the step, in the system's time unit.
     - `solver`: another solver; by default the same.
     """
-    grid = functional.formulation.layout(functional.observations.ts, dt).time_grid
+    grid = laid_out(functional.formulation, functional.at, functional.theta0, functional.observations.ts, dt).time_grid
     runner = TrajectoryRunner(solver or functional.runner.solver, functional.runner.adjoint, functional.runner.batch)
     runner = runner.resolve_for(functional.controls.extremes(functional.problem), grid)
     return eqx.tree_at(lambda f: (f.dt, f.runner, f.layout.time_grid), functional, (dt, runner, grid))

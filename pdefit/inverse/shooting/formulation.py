@@ -19,6 +19,8 @@ from pdefit.inverse.shooting.continuity import deviation
 from pdefit.inverse.shooting.nodes import node_states
 from pdefit.systems.capabilities import FieldCoords
 
+_NONE = np.zeros(0)
+
 
 class Layout(eqx.Module):
     """S trajectories over a record, each of I observations.
@@ -45,13 +47,14 @@ class AbstractFormulation(eqx.Module):
     """How a record is cut into trajectories: single or multiple shooting."""
 
     @abc.abstractmethod
-    def layout(self, ts: np.ndarray, dt: float) -> Layout:
+    def layout(self, ts: np.ndarray, dt: float, bends: np.ndarray = _NONE) -> Layout:
         """The trajectories for given observation times.
 
         **Arguments:**
 
         - `ts`: the times, increasing, in the system's time unit.
         - `dt`: the largest step, in the same unit.
+        - `bends`: times at which steps end too.
         """
 
     @abc.abstractmethod
@@ -156,13 +159,13 @@ class Single(AbstractFormulation):
     def holds_state(self):
         return self.held
 
-    def layout(self, ts, dt):
+    def layout(self, ts, dt, bends=_NONE):
         times = ts if self.until is None else ts[: np.searchsorted(ts, self.until, side="right")]
         if times.size < 2:
             raise PdefitError(
                 f"until = {self.until:g} leaves fewer than two frames; the record's second is at {ts[1]:g}"
             )
-        grid = stack_grids([constant_grid(float(ts[0]), times, dt)])
+        grid = stack_grids([constant_grid(float(ts[0]), times, dt, bends)])
         everything = np.arange(times.size)[None]
         return Layout(grid, everything, np.ones_like(everything, bool), np.zeros(1, int))
 
@@ -218,7 +221,7 @@ class Segments(AbstractFormulation):
     def partial(self):
         return self.every > 1
 
-    def layout(self, ts, dt):
+    def layout(self, ts, dt, bends=_NONE):
         nodes = [0]
         for i in range(1, ts.size - 1):
             if ts[i] - ts[nodes[-1]] >= self.length * (1 - 1e-9):
@@ -226,7 +229,8 @@ class Segments(AbstractFormulation):
         nodes, ends = nodes[:: self.every], [*nodes[1:], ts.size - 1][:: self.every]
         parts = [np.arange(a, b + 1) for a, b in zip(nodes, ends, strict=True)]
         longest = max(p.size for p in parts)
-        grid = stack_grids([constant_grid(float(ts[n]), ts[p], dt) for n, p in zip(nodes, parts, strict=True)])
+        each = zip(nodes, parts, strict=True)
+        grid = stack_grids([constant_grid(float(ts[n]), ts[p], dt, bends) for n, p in each])
         index = np.stack([np.concatenate([p, np.full(longest - p.size, p[-1])]) for p in parts])
         counts = np.stack([np.arange(longest) < p.size for p in parts])
         # what was seen at a node belongs to the end of the window before

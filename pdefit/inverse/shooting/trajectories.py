@@ -1,6 +1,6 @@
 """A record cut into trajectories: the states they start from, the controls that remain free, and their steps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import diffrax
 import equinox as eqx
@@ -14,6 +14,7 @@ from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.bends import bends, refuse_stages_beyond
 from pdefit.integrate.loop.nudge import Nudge
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
 from pdefit.integrate.loop.time_grid import TimeGrid, cropped_like, stack_grids
@@ -24,6 +25,10 @@ from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout
 from pdefit.inverse.shooting.nodes import check_free, node_path
+from pdefit.systems.courses import Course, courses
+
+# a step in search space that shows which inputs depend on unknowns
+_MOVED = 1e-2
 
 
 def cut(problem: Problem, observations: Observations, formulation: AbstractFormulation) -> tuple[Problem, Layout]:
@@ -129,6 +134,34 @@ def frozen_steps(
     return stack_grids([one(s) for s in range(layout.segments)])
 
 
+def inputs_of(problem: Problem, ts: np.ndarray) -> list[Course]:
+    """The courses of all inputs over a record.
+
+    **Arguments:** `problem` with its present numbers, and the observation times `ts`.
+    """
+    return courses(problem.system, problem.y0, problem.args, ts[0], ts[-1])
+
+
+def laid_out(
+    formulation: AbstractFormulation, at: Callable[[Array], Problem], theta: Array, ts: np.ndarray, dt: float
+) -> Layout:
+    """The trajectories of a record, with constant steps that end where inputs bend, whatever their unknown values.
+
+    Knots that move with an unknown are no ends of steps: there the objective would have corners.
+
+    **Arguments:**
+
+    - `formulation`, `ts`: how the record is cut, and its observation times.
+    - `at`, `theta`: the problem by the unknowns, and these, (p,).
+    - `dt`: the largest step, in the system's time unit.
+    """
+    here = inputs_of(at(theta), ts)
+    moved = theta + _MOVED * np.random.default_rng(0).normal(size=theta.shape)
+    pairs = zip(here, inputs_of(at(moved), ts) if here else here, strict=True)
+    fixed = [x for pair in pairs if np.array_equal(pair[0].knots, pair[1].knots) for x in pair]
+    return formulation.layout(ts, dt, bends(ts, dt, fixed))
+
+
 def first_steps(
     problem: Problem,
     ts: np.ndarray,
@@ -137,6 +170,8 @@ def first_steps(
     solver: diffrax.AbstractSolver,
     dt: float | None,
     steps: Adaptive | None,
+    at: Callable[[Array], Problem],
+    theta: Array,
 ) -> tuple[diffrax.AbstractSolver, float, Layout]:
     """Solver, largest constant or smallest adaptive step, and the layout with its steps, at the guesses.
 
@@ -145,10 +180,14 @@ def first_steps(
     - `problem`, `ts`: the problem at the guesses, and the observation times of the record.
     - `layout`, `formulation`: the trajectories, and how they were cut.
     - `solver`, `dt`, `steps`: as they were given; None for steps that are left open, and for constant ones.
+    - `at`, `theta`: as of `laid_out`.
     """
     if steps is None:
         solver, dt = choose_steps([(problem.system, problem.y0)], dt, solver, MARGIN, problem.args)
-        return solver, dt, formulation.layout(ts, dt)
+        layout = laid_out(formulation, at, theta, ts, dt)
+        if layout.time_grid.frozen:
+            refuse_stages_beyond(solver)
+        return solver, dt, layout
     if dt is not None:
         raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
     grid = frozen_steps(problem, formulation.starts(problem.y0, problem.nodes), ts, layout, solver, steps)

@@ -20,6 +20,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
 from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.trajectories import laid_out
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.systems.capabilities import AbstractRefinable
 from pdefit.systems.grid import AbstractGrid
@@ -160,7 +161,7 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     finer = eqx.tree_at(lambda f: (f.problem, f.controls), functional, (refined, controls))
     if functional.steps is None:
         dt = _stable(functional.dt, stability_limit(fine, y0, functional.runner.solver))
-        layout = functional.formulation.layout(functional.observations.ts, dt)
+        layout = laid_out(functional.formulation, functional.at, theta, functional.observations.ts, dt)
         finer = eqx.tree_at(lambda f: (f.dt, f.layout), finer, (dt, layout))
     else:
         finer = finer.renewed(theta)

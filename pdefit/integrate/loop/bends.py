@@ -1,0 +1,123 @@
+"""Times at which steps end because an input bends there by more than a step can follow."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import diffrax
+import numpy as np
+from jaxtyping import Float
+
+from pdefit._util.errors import PdefitError
+from pdefit.integrate.loop.time_grid import MOST_STEPS, step_ends
+from pdefit.integrate.solvers.method import method_of
+from pdefit.systems.courses import Course
+
+# errors of the integral of an input over a step, in units of its mean size over the record and the largest step. A
+# larger one is taken where a smaller one would more than double the steps, and add more than _FEW
+_ERRORS, _FEW = (1e-3, 1e-2, 1e-1), 64
+# part of a step at its ends in which a knot is taken to lie at the end
+_AT_END = 1e-6
+
+
+class Passed(NamedTuple):
+    """An input that steps pass over.
+
+    **Arguments:**
+
+    - `error`: the largest error of its integral over a step, in units of its mean size and the largest step.
+    - `name`, `may_move`: as of the input's course.
+    """
+
+    error: float = 0.0
+    name: str = ""
+    may_move: bool = False
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """A sentence about an error that is larger than steps should make, or none."""
+        if self.error <= 2 * _ERRORS[0]:
+            return ()
+        if self.may_move:
+            why, how = "its knots may move with an unknown", "take adaptive steps"
+        else:
+            why, how = "ends at all of its knots would more than double the steps", "smooth it (method: smooth)"
+        return (
+            f"{self.name} changes within steps, by up to {self.error:.2g} times its mean size over a step, because {why}; set "
+            f"dt well below the distance between its knots, or {how}",
+        )
+
+
+def bends(edges: Float[np.ndarray, " E"], dt: float, inputs: Sequence[Course]) -> Float[np.ndarray, " B"]:
+    """The knots of inputs at which steps must end, from numbers alone.
+
+    A step misses an input where Simpson's rule misses its integral, with values at the start, the middle and the end of
+    the step, as at stages. It then ends at the knot inside where the input bends the most, and so on. A series whose
+    samples are dense and smooth has no such knot.
+
+    **Arguments:**
+
+    - `edges`: times at which steps end anyway, such as those of observations.
+    - `dt`: the largest step between them, in the system's time unit.
+    - `inputs`: the courses of all inputs.
+    """
+    if not inputs or not dt > 0 or np.ptp(edges) > MOST_STEPS * dt:
+        return np.zeros(0)
+    found, plain = edges, step_ends(edges, dt).size
+    for error in _ERRORS:
+        found, new = edges, edges
+        while new.size:
+            each = [_missed(step_ends(found, dt), x) for x in inputs]
+            new = np.concatenate([knot[missed > error] for missed, knot in each])
+            found = np.union1d(found, new)
+        if step_ends(found, dt).size <= plain + max(plain, _FEW):
+            break
+    for course in inputs if np.isinf(dt) else ():
+        if course.may_move:
+            # an adaptive pass follows a corner by itself, but not where its frozen steps would make it one of the objective
+            ends, middles = np.isin(course.knots, found), (course.knots[1:] + course.knots[:-1]) / 2
+            found = np.union1d(np.setdiff1d(found, course.knots), middles[ends[1:] | ends[:-1]])
+    return np.setdiff1d(found, edges)
+
+
+def passed_over(ends: Float[np.ndarray, " N"], inputs: Sequence[Course]) -> Passed:
+    """The input that steps miss the most.
+
+    **Arguments:**
+
+    - `ends`: the ends of all steps.
+    - `inputs`: the courses of all inputs.
+    """
+    errors = (float(np.max(_missed(ends, x)[0], initial=0.0)) for x in inputs)
+    return max((Passed(e, x.name, x.may_move) for e, x in zip(errors, inputs, strict=True)), default=Passed())
+
+
+def refuse_stages_beyond(solver: diffrax.AbstractSolver) -> None:
+    """Refuse a solver of constant steps that looks beyond their ends, where an input bends.
+
+    **Arguments:** `solver`: the solver.
+    """
+    if np.max(getattr(method_of(solver), "c", 0.0)) > 1 + _AT_END:
+        raise PdefitError(
+            f"{type(solver).__name__} reads inputs after the end of its steps, which end here because an input bends; take "
+            f"solver=kvaerno3, or adaptive steps"
+        )
+
+
+def _missed(ends: np.ndarray, course: Course) -> tuple[np.ndarray, np.ndarray]:
+    """For each step with knots of an input inside, its error, and the knot where the input bends the most."""
+    t, step = course.knots, np.searchsorted(ends, course.knots, side="right") - 1
+    low, high = ends[np.clip(step, 0, ends.size - 2)], ends[np.clip(step + 1, 1, ends.size - 1)]
+    near = _AT_END * (high - low)
+    inside = (step >= 0) & (step < ends.size - 1) & (t > low + near) & (t < high - near)
+    if not np.any(inside) or not course.size:
+        return np.zeros(0), np.zeros(0)
+    first = np.flatnonzero(np.diff(step[inside], prepend=-1))
+    a, b = low[inside][first], high[inside][first]
+    simpson = (course.at(a) + 4 * course.at((a + b) / 2) + course.at(b)) / 6
+    wrong = course.integral(b) - course.integral(a) - (b - a)[:, None] * simpson
+    # a bend counts by the square of its distance from the ends of the step, as in the error of a straight line
+    slopes = np.diff(course.at(t), axis=0) / np.diff(t)[:, None]
+    bend = np.linalg.norm(np.diff(slopes, axis=0, prepend=0.0, append=0.0), axis=1)
+    weight = (bend * np.minimum(t - low, high - t) ** 2)[inside]
+    last = np.lexsort((weight, step[inside]))[np.append(first[1:], weight.size) - 1]
+    return np.linalg.norm(wrong, axis=1) / (course.size * np.max(np.diff(ends))), t[inside][last]

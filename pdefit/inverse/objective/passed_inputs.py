@@ -1,0 +1,22 @@
+"""Inputs in time that the constant steps of an objective pass over."""
+
+from jaxtyping import Array, Float
+
+from pdefit.integrate.loop.bends import Passed, passed_over
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.shooting.trajectories import inputs_of
+
+
+def told(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[str, ...]:
+    """A sentence about the input that constant steps miss the most, of all recordings, or none.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `theta`: the unknowns, (p,).
+    """
+    found = [Passed()]
+    for functional, own in objective.parts(theta) if objective.steps is None else ():
+        inputs = inputs_of(functional.at(own), functional.observations.ts)
+        found += [passed_over(ends, inputs) for ends in functional.layout.time_grid.ends()] if inputs else []
+    return max(found).told
