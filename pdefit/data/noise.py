@@ -82,8 +82,8 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
         found.append((_median(differences) / _MEDIAN, float(error), order, differences.size))
     if not found:
         raise PdefitError(
-            f"sigma: auto finds fewer than {_FEWEST} second differences in time of '{name}' ({observations.ts.size} frames); "
-            f"give sigma as a number, or more frames"
+            f"sigma: auto finds fewer than {_FEWEST} second differences in time of '{name}' ({observations.seen.ts.size} "
+            f"frames); give sigma as a number, or more frames"
         )
     if not all(np.isfinite(s) for s, *_ in found):
         raise PdefitError(

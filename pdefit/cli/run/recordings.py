@@ -12,6 +12,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.forecast import forecast_summary, write_forecast
 from pdefit.cli.run.quality import residual_series
+from pdefit.data.observations import Observations
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
@@ -63,9 +64,9 @@ def recordings_summary(
     if not exp.recordings:
         return {"fit": quality[0], "forecast": ahead[0]}
     each, lines = dict[str, Any](), list[dict[str, Any]]()
-    unit, sigma = found.functional.problem.system.time_unit, sigma_summary(found)
+    unit, parts = found.functional.problem.system.time_unit, found.recordings
     for number, (name, one) in enumerate(exp.recordings.items()):
-        own = _own_numbers(found.recordings[number])
+        own = _own_numbers(parts[number])
         held, later = quality[number]["heldout"] or {}, ahead[number] or {}
         told = (name, one.frames, quality[number]["values"], quality[number]["chi2_per_value"])
         told += (held.get("chi2_per_value"), later.get("relative_l2_at_end"))
@@ -76,7 +77,7 @@ def recordings_summary(
             variant=exp.source.variant,
             status=found.status,
             time_unit=unit,
-            sigma=sigma,
+            sigma=sigma_summary(parts[number]),
             **each[name],
         )
         summary.write(recording_folder(job.directory, name) / "summary.json", _ENTRIES)
@@ -95,8 +96,18 @@ def recordings_summary(
 
 
 def sigma_summary(found: Fit) -> dict[str, list[float]]:
-    """The different standard deviations of every variable, at most 64 of each."""
-    return {n: np.unique(np.asarray(s)).tolist()[:64] for n, s in found.functional.observations.sigma.items()}
+    """The different standard deviations of the measured values of every variable, at most 64 of each."""
+    data = [part.functional.observations for part in found.recordings]
+    return {n: np.unique(np.concatenate([_of_seen(x, n) for x in data])).tolist()[:64] for n in data[0].sigma}
+
+
+def _of_seen(data: Observations, name: str) -> np.ndarray:
+    """The standard deviations of a variable, one number or those of its measured values."""
+    sigma = np.asarray(data.sigma[name])
+    if sigma.size == 1:
+        return sigma.ravel()
+    mask = np.asarray(data.mask[name])
+    return np.broadcast_to(sigma, mask.shape)[mask]
 
 
 def _own_numbers(found: Fit[Functional]) -> dict[str, float]:

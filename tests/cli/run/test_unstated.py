@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pdefit
+from pdefit.cli.run.recordings import _of_seen
 from pdefit.cli.run.unstated import with_estimated_sigma
 
 EQUATIONS = '''
@@ -89,3 +90,10 @@ def test_where_residuals_cannot_tell_a_line_says_that_all_share_one(case, why):
     (line,) = made.choices[len(before) :]
     assert line.startswith("one sigma for all variables (u, v)") and why in line
     assert made.stages == bare.stages and made.functional is bare.functional
+
+
+def test_sigma_where_nothing_was_measured_is_no_sigma_of_the_data():
+    data = pdefit.Observations.build(np.arange(1.0, 4.0), {"u": np.array([1.0, np.nan, 3.0])}, sigma=0.1)
+    data = data.with_nothing_at(0.0).with_sigma({"u": np.array([1.0, 0.2, 1.0, 0.2])})
+    np.testing.assert_array_equal(_of_seen(data, "u"), [0.2, 0.2])
+    np.testing.assert_array_equal(_of_seen(data.with_sigma({"u": 0.3}), "u"), [0.3])
