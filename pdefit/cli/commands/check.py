@@ -179,6 +179,8 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
         numbers = ", ".join(f"{field}: NUMBER" for field in unstated)
         text += f"  # sigma: {{{numbers}}}, which you know: these points move, so differences in time do not show it\n"
     text += f"recordings: {found.axis}\n" if found.recordings else ""
+    if found.ts[0] > 0 and not window:
+        text += f"# times: {{start: 0.0}}, the time of your initial state, if it is not the first frame, at {found.ts[0]:.6g}\n"
     if on_sphere:
         return text + _yaml({"observe": {"name": "sphere/raster"}})
     if films and all(film.shape and not film.grid for film in films):

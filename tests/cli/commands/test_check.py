@@ -393,3 +393,9 @@ def test_a_small_film_in_metres_has_lengths_that_can_be_read(film, pdefit_inside
         file["x"][...], file["x"].attrs["units"] = X * 1e-6, "m"
     grid = _configuration(pdefit_inside("check", "film.h5")[1])["system"]["grid"]
     assert grid == {"shape": [80], "extent": [80.0], "origin": [-40.0], "length_unit": "um"}
+
+
+def test_a_first_row_that_is_not_at_zero_is_told_with_the_time_of_the_initial_state(pdefit_inside, tmp_path):
+    (tmp_path / "growth.csv").write_text("t,od\n" + "".join(f"{t},{0.05 * t}\n" for t in range(1, 30)))
+    code, out, err = pdefit_inside("check", "growth.csv")
+    assert code == 0 and "# times: {start: 0.0}, the time of your initial state" in out and "frame, at 1\n" in out, err
