@@ -99,5 +99,10 @@ def _film(stored: Variable, key: str, places: FieldCoords, data: DataSettings) -
         order[slot], dims[slot] = i, dim
     turned = stored.ordered(order)
     film = in_memory(stored.name, stored.path, np.stack(2 * [turned.array()]), stored.unit)
-    scales = ((), *turned.scales) if turned.scales else ()
-    return dataclasses.replace(film, scales=scales), dataclasses.replace(places, dims=tuple(dims))
+    # positions that belong to an axis of the grid are compared with it, whatever they are called
+    own = [
+        [s if not dim or s.label in places.dims else s._replace(label=dim) for s in scales]
+        for scales, dim in zip(turned.scales, dims, strict=False)
+    ]
+    film = dataclasses.replace(film, scales=((), *own) if own else ())
+    return film, dataclasses.replace(places, dims=tuple(dims))

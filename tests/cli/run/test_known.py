@@ -119,6 +119,12 @@ WIDE, _ = _film(("component", "x", "y"), (3, 5))
         (FILM.assign(wind=FILM.wind.assign_attrs(units="g/h")), {}, "'wind' in 'film.nc' is in g/h, but the model expects m/h"),
         (FILM.isel(x=slice(None, None, -1)), {}, "x of 'velocity' in 'film.nc' runs from 2.5 to 0.5 m where"),
         (FILM.assign_coords(x=FILM.x + 0.5), {}, "x of 'velocity' in 'film.nc' starts at 1 m where"),
+        # positions with another name, on an axis that its length tells
+        (
+            WIDE.assign_coords(x=("x", WIDE.x.values + 0.5, {"units": "m"})).rename(x="along"),
+            {"shape": (3, 5)},
+            "along of 'velocity' in 'film.nc' starts at 1 m where",
+        ),
     ],
 )  # fmt: skip
 def test_an_open_order_another_unit_and_other_positions_are_refused(read, film, more, words):
