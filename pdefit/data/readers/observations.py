@@ -155,7 +155,7 @@ class TargetFile:
 
     Beside what the caller holds, one slice of frames is read ahead by a thread. Values are checked when they are read,
     and times were checked when the frames were opened. A frame, or a whole slice, without any finite value is masked.
-    Closing this object closes the frames.
+    A record that begins before the first frame is not made here. Closing this object closes the frames.
     """
 
     def __init__(self, frames: Frames):

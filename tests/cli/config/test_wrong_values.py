@@ -178,7 +178,7 @@ def test_an_argument_that_is_unknown_is_named(name):
             {"amplitude": 2},
             "controls.smoothing.length is missing; .*, and may have amplitude, .*",
         ),
-        ("initial", "datum", "initial expects `system`, `data`, .* and the like, but got 'datum'"),
+        ("initial", "datum", "initial expects `system`, `fixed`, `data`, .* and the like, but got 'datum'"),
         ("adjoint", "rk4", "adjoint expects the name of a kind of adjoint, but 'rk4' is a kind of solver; .*"),
         ("driver", {"name": "hosted", "device": "lots"}, ".*driver.device expects a size like '2 GB', but got 'lots'"),
     ],

@@ -65,7 +65,7 @@ def test_ends_of_a_period_that_are_written_twice_are_told_where_the_grid_is_peri
 
 def test_noise_that_follows_the_prediction_weighs_the_last_stage(tmp_path):
     made = _experiment(tmp_path, "data.sigma={u: {relative: 0.2, constant: auto}}")
-    assert made.reweighted and not made.sigma_stated
+    assert made.estimated == {"u": False} and not made.sigma_stated
     (name, variance), *others = made.stages[-1].reweight.variables
     assert (name, variance.relative, variance.constant, variance.gain, others) == ("u", 0.2, None, 0.0, [])
     counts = _experiment(tmp_path, "data.sigma=poisson")
