@@ -55,9 +55,9 @@ def test_a_cell_dies_in_hundreds_of_implicit_steps_and_more_than_100000_explicit
     assert float(alive) < 1 and float(dead) > 5000
 
 
-@pytest.mark.parametrize("steps", ["adaptive", "constant"])
-def test_the_gradient_in_every_rate_is_that_of_central_differences(steps):
-    functional = dying(TS[:9], **({} if steps == "adaptive" else {"steps": None, "dt": 0.5}))
+def test_the_gradient_in_every_rate_is_that_of_central_differences():
+    """With frozen steps; constant ones are verified with every system that takes them."""
+    functional = dying(TS[:9])
     # away from the minimum, where the gradient would be noise
     theta = functional.theta0 + 0.02 * jax.random.normal(jax.random.key(1), functional.theta0.shape)
     # frozen steps, chosen there
