@@ -6,7 +6,9 @@ from pdefit_reaction import FisherKPP
 jax.config.update("jax_enable_x64", True)
 
 # a film of a front that travels along 80 mm, with 2 % noise
-grid = pdefit.CartesianGrid(shape=(160,), extent=(80.0,), origin=(-40.0,))
+grid = pdefit.CartesianGrid(
+    shape=(160,), extent=(80.0,), origin=(-40.0,), length_unit="mm"
+)
 truth = FisherKPP(grid, D=1.0, r=1.0)
 start, times = truth.init(jax.random.key(0)), np.linspace(0.0, 8.0, 17)
 film = pdefit.add_noise(pdefit.simulate(truth, start, times), 0.02, jax.random.key(1))

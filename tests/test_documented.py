@@ -202,7 +202,10 @@ def filled(command: str, fits: list[str], sweeps: list[str]) -> str:
     for word, meant in PLACEHOLDERS.items():
         command = command.replace(word, meant)
     command = re.sub(r"\bRUN(:\d)?", lambda m: fits[int((m[1] or ":0")[1:])], command)
-    return re.sub(r"\S+/TIME-sweep", lambda _: sweeps[-1], command)
+    # the last sweep of the same experiment, if the page has made one
+    return re.sub(
+        r"(\S+)/TIME-sweep", lambda m: next((s for s in reversed(sweeps) if f"/{m[1]}/" in s), sweeps[-1]), command
+    )
 
 
 def _missing(command: str, fits: list[str]) -> tuple[str, ...]:
