@@ -44,7 +44,8 @@ def prepare() -> None:
     # without a folder that can be written there is no cache, and every program is compiled again
     if not _is_writable(programs):
         return
-    jax.config.update("jax_compilation_cache_dir", str(programs))
+    # this path is part of the key of a program, so that one folder must not have two names
+    jax.config.update("jax_compilation_cache_dir", str(programs.resolve()))
     # without this, nothing that compiles in under a second is kept
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
