@@ -54,6 +54,7 @@ with jaxtyping.install_import_hook(
 ):
     # double precision and compilation cache as the command line has them
     from pdefit.cli.runtime.environment import forget_programs, prepare
+    from pdefit.cli.runtime.memory_meter import resident
 
     prepare()
     import pdefit._public  # noqa: F401
@@ -84,22 +85,14 @@ def room_for_programs():
     if _requested[0] > 300:
         _requested[0] = 0
         forget_programs()
-    if _resident() > _allowed[0]:
+    if resident() > _allowed[0]:
         forget_programs(always=True)
-        _allowed[0] = max(_MOST_RESIDENT, 1.2 * _resident())
+        _allowed[0] = max(_MOST_RESIDENT, 1.2 * resident())
 
 
 # bytes of a worker beyond which it drops its programs: two workers take less than 4 GB
 _MOST_RESIDENT = 1.5e9
 _allowed: list[float] = [_MOST_RESIDENT]
-
-
-def _resident() -> float:
-    """Resident memory of this process in bytes; only Linux says it, elsewhere 0."""
-    try:
-        return int(Path("/proc/self/statm").read_bytes().split()[1]) * float(os.sysconf("SC_PAGE_SIZE"))
-    except OSError:
-        return 0.0
 
 
 # programs that were compiled or read from the cache since their maps were last counted

@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _is_whole(config: pytest.Config) -> bool:
-    """Whether no files are named."""
+    """A test for a run of all files, of which none is named."""
     return config.args == config.getini("testpaths")
 
 

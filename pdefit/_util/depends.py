@@ -1,4 +1,4 @@
-"""What the values of a function depend on, by one trace."""
+"""Dependence of the values of a function on its argument, by one trace."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, PyTree
 
 
 def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
-    """For each value of a function whether it depends on x."""
+    """The dependence of each value of a function on x."""
     jaxpr = jax.make_jaxpr(function)(x).jaxpr
     dependent = set(jaxpr.invars)
     for equation in jaxpr.eqns:

@@ -81,9 +81,10 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
         error = 1.17 / np.sqrt(differences.size / 2)
         found.append((_median(differences) / _MEDIAN, float(error), order, differences.size))
     if not found:
+        count = observations.ts.size - observations.first_frame
         raise PdefitError(
-            f"sigma: auto finds fewer than {_FEWEST} second differences in time of '{name}' ({observations.seen.ts.size} "
-            f"frames); give sigma as a number, or more frames"
+            f"sigma: auto finds fewer than {_FEWEST} second differences in time of '{name}' ({count} frames); give sigma as a "
+            f"number, or more frames"
         )
     if not all(np.isfinite(s) for s, *_ in found):
         raise PdefitError(

@@ -161,15 +161,15 @@ class Observations(eqx.Module):
         )
 
     @property
-    def first_seen(self) -> int:
+    def first_frame(self) -> int:
         """The index of the first time at which anything is seen; 0 where nothing ever is."""
         masks = [np.asarray(m) for m in self.mask.values()]
         return next((i for i in range(self.ts.size) if any(m[i].any() for m in masks)), 0)
 
     @property
-    def seen(self) -> "Observations":
+    def from_first_frame(self) -> "Observations":
         """These observations without the first times, at which nothing is seen."""
-        return self.at(slice(first, None)) if (first := self.first_seen) else self
+        return self.at(slice(first, None)) if (first := self.first_frame) else self
 
     def positions_at(self, i: int | Array) -> dict[str, Array]:
         """Coordinates of the points of time `i` for each variable that has any, (n, d); 0 where one is missing."""

@@ -18,7 +18,7 @@ from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, edges_of, step_ends
 from pdefit.integrate.loop.time_loop import store_all
 from pdefit.integrate.solvers.rk4 import RK4
-from pdefit.systems.courses import courses
+from pdefit.systems.courses import Course, courses
 from pdefit.systems.system import AbstractSystem
 
 
@@ -49,7 +49,10 @@ class Numerics(NamedTuple):
         """
         if not (ts.size and ts[-1] > t0):
             return np.zeros(0)
-        inputs = courses(system, y0, self.args, t0, ts[-1])
+        return self._bends(courses(system, y0, self.args, t0, ts[-1]), ts, t0)
+
+    def _bends(self, inputs: Sequence[Course], ts: np.ndarray, t0: float) -> np.ndarray:
+        """The bends of inputs at which steps end."""
         found = bends(edges_of(t0, ts)[0], self.dt if self.steps is None else np.inf, inputs)
         if found.size and self.steps is None:
             refuse_stages_beyond(self.solver)
@@ -62,8 +65,8 @@ class Numerics(NamedTuple):
         """
         if self.steps is not None:
             return Passed()
-        ends = step_ends(np.union1d(ts, self.bends(system, y0, ts, float(ts[0]))), self.dt)
-        return passed_over(ends, courses(system, y0, self.args, ts[0], ts[-1]))
+        inputs = courses(system, y0, self.args, ts[0], ts[-1])
+        return passed_over(step_ends(np.union1d(ts, self._bends(inputs, ts, float(ts[0]))), self.dt), inputs)
 
     def grid(
         self, system: AbstractSystem, y0: PyTree, ts: np.ndarray, t0: float, ends: np.ndarray | None = None

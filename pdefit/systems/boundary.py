@@ -204,7 +204,7 @@ class Ends(AbstractBoundary):
 
 
 def closed_ends(boundary: AbstractBoundary) -> tuple[bool, bool]:
-    """Whether the first and the last face of an axis let nothing through, whatever the flux is made of."""
+    """A test of the first and the last face of an axis for closed ones, which no flux crosses."""
     first, last = (boundary.lower, boundary.upper) if isinstance(boundary, Ends) else (boundary, boundary)
     return isinstance(first, NoFlux), isinstance(last, NoFlux)
 

@@ -1,7 +1,5 @@
 """Courses of the inputs that a vector field reads, as steps in time are compared with them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -87,18 +85,12 @@ def _is_input(x: Any) -> bool:
 
 def _read(system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> list[tuple[Any, Any]]:
     """The inputs that a vector field reads at a time, each with the time at which it is read."""
-    with _kept() as readings:
-        system.vector_field(t, y, args)
-    return readings
-
-
-@contextmanager
-def _kept() -> Iterator[list[tuple[Any, Any]]]:
     token = READINGS.set(readings := [])
     try:
-        yield readings
+        system.vector_field(t, y, args)
     finally:
         READINGS.reset(token)
+    return readings
 
 
 @eqx.filter_jit

@@ -8,7 +8,6 @@ round-off wherever the boundary lets nothing through, as `div` and `advect` of `
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import TypeVar
 
 import equinox as eqx
@@ -72,30 +71,30 @@ def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | Non
             f"D of shape {D.shape} {what} on a grid of shape {shape}; give one number for each axis as {axes + shape}, a "
             f"tensor as {axes * 2 + shape}, or any other field of the grid's shape"
         )
-    passes = [open_faces(grid, axis, conducting) for axis in range(grid.ndim)]
     if tensor:
-        return _diffuse_tensor(grid, D, u, passes)
+        return _diffuse_tensor(grid, D, u, conducting)
     out = jnp.zeros_like(u)
     for axis in range(grid.ndim):
         flux, along = face_differences(grid, u, axis), D[axis] if each else D
         if along.ndim:
             flux = face_values(grid, along, axis, limited=True) * flux
         if conducting is not None:
-            flux = passes[axis] * flux
+            flux = open_faces(grid, axis, conducting) * flux
         spread = face_divergence(grid, flux, axis)
         out = out + (broadcast_scalar(along, u) * spread if each and along.ndim == 0 else spread)
     return out if D.ndim else broadcast_scalar(D, u) * out
 
 
-def _diffuse_tensor(grid: CartesianGrid, D: Array, u: Array, passes: Sequence[Array]) -> Array:
+def _diffuse_tensor(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None) -> Array:
     """Diffusion by a tensor, minus the derivative of the mean of grad u . D grad u / 2 over all corners of all cells.
 
     It is therefore symmetric, and negative where D is positive. A corner of a cell has a slope along each axis, that of
     its face. Behind one closed face it is the slope for which nothing crosses that face, and behind several it is 0.
 
-    **Arguments:** as of `diffuse`; `passes` is 1 on open faces and 0 on closed ones, for each axis.
+    **Arguments:** as of `diffuse`.
     """
     axes, out = range(grid.ndim), jnp.zeros_like(u)
+    passes = [open_faces(grid, axis, conducting) for axis in axes]
     slopes = [face_differences(grid, u, axis) * passes[axis] for axis in axes]
     fluxes = [jnp.zeros_like(slope) for slope in slopes]
     for corner in itertools.product((0, 1), repeat=grid.ndim):

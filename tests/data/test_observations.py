@@ -41,8 +41,8 @@ def test_nothing_is_seen_at_an_earlier_or_later_time():
     np.testing.assert_array_equal(early.mask["v"], [False, True, True, True, True])
     np.testing.assert_array_equal(early.values["u"][1:], observations().values["u"])
     np.testing.assert_array_equal(late.mask["v"], [True, True, True, True, False])
-    assert early.first_seen == 1 and early.seen.ts.tolist() == observations().ts.tolist()
-    assert late.first_seen == 0 and late.seen is late
+    assert early.first_frame == 1 and early.from_first_frame.ts.tolist() == observations().ts.tolist()
+    assert late.first_frame == 0 and late.from_first_frame is late
 
 
 @pytest.mark.parametrize(

@@ -222,8 +222,8 @@ def test_values_sigma_and_times_come_out_in_the_units_of_the_model(film):
         stop=200.0,
     )
     # start and stop are in the model's unit too
-    assert seen.ts.tolist() == [30.0, 60.0, 180.0] and seen.first_seen == 1
-    seen = seen.seen
+    assert seen.ts.tolist() == [30.0, 60.0, 180.0] and seen.first_frame == 1
+    seen = seen.from_first_frame
     np.testing.assert_allclose(seen.values["T"], [[295.15, 0.0], [297.15, 298.15]])
     assert np.asarray(seen.mask["T"]).tolist() == [[True, False], [True, True]]
     np.testing.assert_allclose(seen.values["h"], [[2.0], [3.0]])

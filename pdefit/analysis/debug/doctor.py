@@ -135,7 +135,7 @@ def _data(functional: Functional) -> Iterator[Diagnosis]:
             precision = f" in {values.dtype}" if number == 0 else ""
             finding = (
                 f"A {what} of the observed '{name}' is {number:g}{precision} at t = {data.ts[frame]:.6g}{unit} "
-                f"(frame {frame - data.first_seen}{at})"
+                f"(frame {frame - data.first_frame}{at})"
             )
             sick = diagnosis("input", finding, remedy, StepPlace(time=float(data.ts[frame])))
             yield dataclasses.replace(sick, field=name, index=tuple(index))

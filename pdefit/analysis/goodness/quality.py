@@ -230,7 +230,8 @@ def residual_films(
     - `residuals`: its weighted residuals at the estimate, by variable (S, I, ...).
     - `directions`: changes of them, in the same layout.
     """
-    films, first, seen = list[ResidualFilm](), functional.observations.first_seen, functional.observations.seen
+    films, first = list[ResidualFilm](), functional.observations.first_frame
+    seen = functional.observations.from_first_frame
     for name, values in residuals.items():
         r = by_frame(functional, name, values)[first:]
         if not np.any(np.isfinite(r)):

@@ -32,7 +32,7 @@ from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout, Noise
 from pdefit.inverse.fit.unstable_steps import longer_than_frames, refuse_unstable, stable_step, suits
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.passed_inputs import told
+from pdefit.inverse.objective.passed_inputs import passed_inputs
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import over_cores, over_processes, spread
 from pdefit.inverse.objective.variants import stepped, with_dt
@@ -108,10 +108,10 @@ def build_single(settings: Settings) -> Experiment:
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
         reasons.append(reason)
-    if record.first_seen and isinstance(stages[-1].formulation, Segments):
+    if record.first_frame and isinstance(stages[-1].formulation, Segments):
         raise PdefitError(
             f"The last stage has windows, which start from data, but nothing is seen at t = {record.ts[0]:g}, where they "
-            f"begin; end with a stage without a window, or set times.start={record.ts[record.first_seen]:g}"
+            f"begin; end with a stage without a window, or set times.start={record.ts[record.first_frame]:g}"
         )
     for stage in stages:
         # refused before anything is compiled
@@ -122,7 +122,7 @@ def build_single(settings: Settings) -> Experiment:
         functional=functional,
         stages=_with_variances([_with_rule(s, record.at(slice(0, fitted)), held, ranges) for s in stages], settings),
         choices=(*source.assumed, *filter(None, reasons)),
-        remarks=source.remarks + longer_than_frames(functional) + told(functional, functional.theta0),
+        remarks=source.remarks + longer_than_frames(functional) + passed_inputs(functional, functional.theta0),
         source=source,
         fitted=fitted,
         truth=truth if source.true_paths else None,

@@ -70,7 +70,7 @@ class Experiment:
     @property
     def frames(self) -> int:
         """The number of fitted times, of many recordings together, without those before the first frame."""
-        return sum(one.fitted - one.source.record.first_seen for one in self.each.values())
+        return sum(one.fitted - one.source.record.first_frame for one in self.each.values())
 
     @property
     def forecasts(self) -> bool:

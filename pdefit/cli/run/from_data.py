@@ -62,12 +62,12 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
     remarks = (*remarks, *lost)
     if isinstance(system, AbstractDriven):
         fitted = fitted_frames(settings.times, observations.ts)
-        seen = np.arange(observations.first_seen, fitted)
+        seen = np.arange(observations.first_frame, fitted)
         frames = np.setdiff1d(seen, frames_kept_out(settings, observations, fitted))
         system, observations, taken = system.driven_by(observations, frames)
         remarks = (*remarks, *taken)
     located = observe.on(system).located(observations)
-    inverted, args = (observe.inverted(located) or located).seen, settings.args
+    inverted, args = (observe.inverted(located) or located).from_first_frame, settings.args
     y0, prepared, moved = initial_state(settings.initial, settings.seed, system, inverted, args)
     problem, still = following(settings, Problem(system, y0, observe, args=args))
     return Source(
@@ -88,7 +88,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
 
 def _beginning(settings: Settings, problem: Problem, record: Observations) -> tuple[str, ...]:
     """A line about the time of the initial state, where it is before the first frame, or was not stated and is not 0."""
-    first, ts = record.first_seen, record.ts
+    first, ts = record.first_frame, record.ts
     begin, seen = (f"{t:g}{with_space(problem.system.time_unit)}" for t in (ts[0], ts[first]))
     if first:
         told = f"start: the trajectory begins at t = {begin}, before the first frame at {seen}"

@@ -142,12 +142,12 @@ def following(settings: Settings, problem: Problem) -> tuple[Problem, tuple[str,
         return problem, ()
     key, leaves = jax.random.key(settings.seed), [leaf(problem, path) for path in own]
 
-    def made(values: list[Array]) -> list[Array]:
+    def initial_fields(values: list[Array]) -> list[Array]:
         moved = eqx.tree_at(lambda p: [where(p) for where in leaves], problem, values)
         return [x for name, x in named_fields(moved.system.init(key)).items() if name not in hold]
 
     try:
-        moves = any(depends(made, [where(problem) for where in leaves]))
+        moves = any(depends(initial_fields, [where(problem) for where in leaves]))
     # a plugin may raise any exception where it expects numbers and is given what is traced
     except Exception as error:
         name = type(problem.system).__name__

@@ -38,8 +38,9 @@ def with_known(
     **Errors:** PdefitError for another unit than that of the parameter, for other positions, and for an open order of axes.
     """
     read = read_arrays(path, data.system, data.select)
+    held = {key: values.tolist() for key, values in read.items()}
     # units and grid are those of the system, which needs its arguments
-    system = settings.changed({key: values.tolist() for key, values in read.items()}).build()
+    system = settings.changed(held).build()
     numbers = {key: name for key, name in data.system.items() if read[key].dtype.kind == "f"}
     if not numbers:
         return system, None, []
@@ -56,11 +57,7 @@ def with_known(
         with Frames(still, numbers, units=units) as frames:
             assumed, remarks = check_positions(frames, seen, named), about_units(frames)
             found = {key: values[0].tolist() for key, values in frames.arrays(0, 1)[0].items()}
-    return (
-        settings.changed({**{key: values.tolist() for key, values in read.items()}, **found}).build(),
-        assumed,
-        remarks,
-    )
+    return settings.changed(held | found).build(), assumed, remarks
 
 
 def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:

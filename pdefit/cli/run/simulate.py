@@ -56,7 +56,7 @@ def run_simulate(job: Job) -> None:
         console.print(choice.reason, highlight=False)
     try_step(system, y0, choice.solver, "solver", args)
     numerics = choose_numerics([(system, y0)], choice.solver, settings.dt, choice.steps, args)
-    for remark in numerics.passed(system, y0, ts).told:
+    for remark in numerics.passed(system, y0, ts).remarks:
         console.print(f"[yellow]{escape(remark)}[/]", highlight=False)
     more = derived_coords(system)
     coords, store = field_coords(system, y0) | more, settings.store

@@ -79,7 +79,7 @@ def frames_kept_out(settings: Settings, record: Observations, fitted: int) -> np
     """Indices of the frames of a record that `holdout` keeps out of a fit, which has the first `fitted` of them."""
     stages = settings.stages.stages
     used = [settings.formulation, *(s.formulation for s in stages if s.formulation is not None)]
-    return held_frames(record.ts[:fitted], settings.holdout, used, record.first_seen)
+    return held_frames(record.ts[:fitted], settings.holdout, used, record.first_frame)
 
 
 def fitted_frames(times: Times, ts: np.ndarray) -> int:

@@ -33,7 +33,7 @@ class Passed(NamedTuple):
     may_move: bool = False
 
     @property
-    def told(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[str, ...]:
         """A sentence about an error that is larger than steps should make, or none."""
         if self.error <= 2 * _ERRORS[0]:
             return ()

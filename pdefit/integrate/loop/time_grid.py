@@ -13,7 +13,7 @@ from pdefit._util.errors import PdefitError
 MOST_STEPS = 1e9
 # sizes of steps that differ by less are the same, and the most of them that are worth a list
 _SAME, _MOST_SIZES = 1e-11, 256
-_NONE = np.zeros(0)
+NO_BENDS = np.zeros(0)
 
 
 class TimeGrid(eqx.Module):
@@ -130,7 +130,7 @@ def _different(step: np.ndarray, count: np.ndarray) -> np.ndarray | None:
     return None if sizes.size > _MOST_SIZES else np.broadcast_to(sizes, (*step.shape[:-1], sizes.size))
 
 
-def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float, bends: np.ndarray = _NONE) -> TimeGrid:
+def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float, bends: np.ndarray = NO_BENDS) -> TimeGrid:
     """The time grid of steps of at most dt, equal in each interval, or between the times in it at which steps end too.
 
     **Arguments:**

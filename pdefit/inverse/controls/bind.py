@@ -38,7 +38,7 @@ def bind(
     - `observations`: the record, for guesses from data.
     """
     check_units(problem)
-    declarations, observations = declared_leaves(problem, declared), observations.seen
+    declarations, observations = declared_leaves(problem, declared), observations.from_first_frame
     for path, _ in declarations:
         _check_made(problem, path)
     problem = at_guesses(problem, declarations, key, observations)
@@ -148,7 +148,7 @@ def at_guesses(
     problem: Problem, declarations: list[tuple[str, Control]], key: PRNGKeyArray, observations: Observations
 ) -> Problem:
     """The problem with every declared array at its guess."""
-    guessed, states, observations = problem, ("y0", "nodes"), observations.seen
+    guessed, states, observations = problem, ("y0", "nodes"), observations.from_first_frame
     hidden: list[str] = []
     # states last, which are seen through the instrument and the inputs that are guessed
     for path, control in sorted(declarations, key=lambda one: one[0].split(".")[0] in states):

@@ -164,7 +164,7 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
 
 def _begins_right(functional: Functional) -> bool:
     """Whether the guess fits the first frame far better than the whole record."""
-    residuals, k = weighted(functional, functional.theta0), functional.observations.first_seen
+    residuals, k = weighted(functional, functional.theta0), functional.observations.first_frame
     masks = [np.asarray(functional.observations.mask[name]) for name in residuals]
     begin = {n: x[0, k : k + 1] for n, x in residuals.items()}
     first = sum_of_squares(begin) / max(sum(np.sum(m[k]) for m in masks), 1.0)

@@ -140,10 +140,11 @@ class ByPrediction(AbstractReweight):
 
         **Arguments:** `functional`, `theta`: one recording, and the point at which residuals are taken, (p,).
         """
-        return self._of_each(functional, theta)[0]
+        return self._of_each(functional, theta)[0][1]
 
     def _of_each(self, objective, theta):
-        parts, each = objective.parts(theta), [dict[str, PredictedVariance]() for _ in objective.parts(theta)]
+        parts = objective.parts(theta)
+        each = [dict[str, PredictedVariance]() for _ in parts]
         used = unknowns_by_variable(objective, theta) if any(v.is_estimated for _, v in self.variables) else []
         predicted = [_predicted(*part) for part in parts]
         for name, variance in self.variables:
@@ -159,12 +160,12 @@ class ByPrediction(AbstractReweight):
                 found = variance.estimated(x, r, sum(used[e][name] for e in some) if used else 0)
                 for e in some:
                     each[e][name] = found
-        return each
+        return list(zip(predicted, each, strict=True))
 
     def _one(self, functional, theta, known):
         data, layout, change, new = functional.observations, functional.layout, 0.0, {}
-        predicted = _predicted(functional, theta)
-        for name, variance in known.items():
+        predicted, variances = known
+        for name, variance in variances.items():
             # frames that are kept out of the fit are weighed, too
             signal = np.array(data.values[name], float)
             signal[layout.index[layout.counts]] = predicted[name][layout.counts]
@@ -172,7 +173,7 @@ class ByPrediction(AbstractReweight):
             new[name] = variance.sigma(signal)
             fitted, old = np.asarray(data.mask[name]), np.broadcast_to(data.sigma[name], signal.shape)
             change = max(change, float(np.max(np.abs(new[name] / old - 1)[fitted], initial=0.0)))
-        return functional.reweighted(new), change, [f"the prediction of {n} ({v})" for n, v in known.items()]
+        return functional.reweighted(new), change, [f"the prediction of {n} ({v})" for n, v in variances.items()]
 
 
 def _predicted(functional: Functional, theta: Array) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ from pdefit.integrate.solve import solve
 from pdefit.integrate.solvers.method import AbstractStaged
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.passed_inputs import told
+from pdefit.inverse.objective.passed_inputs import passed_inputs
 from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.systems.capabilities import AbstractStable
 from pdefit.systems.system import parameters
@@ -187,7 +187,7 @@ def near_stability(objective: AbstractObjective, theta: Float[Array, " p"]) -> l
     """
     if objective.steps is not None:
         return []
-    share, passed = share_of_limit(objective, theta), told(objective, theta)
+    share, passed = share_of_limit(objective, theta), passed_inputs(objective, theta)
     if share <= (_STABLE if is_open(objective) else SHARE):
         return [*passed]
     unit = with_space(objective.problem.system.time_unit)

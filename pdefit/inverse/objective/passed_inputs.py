@@ -7,8 +7,8 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.shooting.trajectories import inputs_of
 
 
-def told(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[str, ...]:
-    """A sentence about the input that constant steps miss the most, of all recordings, or none.
+def passed_inputs(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[str, ...]:
+    """Remarks on the input that constant steps miss the most, of all recordings.
 
     **Arguments:**
 
@@ -19,4 +19,4 @@ def told(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[str, 
     for functional, own in objective.parts(theta) if objective.steps is None else ():
         inputs = inputs_of(functional.at(own), functional.observations.ts)
         found += [passed_over(ends, inputs) for ends in functional.layout.time_grid.ends()] if inputs else []
-    return max(found).told
+    return max(found).remarks

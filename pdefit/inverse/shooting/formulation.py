@@ -12,14 +12,12 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.nudge import Nudge
-from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, stack_grids
+from pdefit.integrate.loop.time_grid import NO_BENDS, TimeGrid, constant_grid, stack_grids
 from pdefit.inverse.problem.nudging import nudge_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import deviation
 from pdefit.inverse.shooting.nodes import node_states
 from pdefit.systems.capabilities import FieldCoords
-
-_NONE = np.zeros(0)
 
 
 class Layout(eqx.Module):
@@ -47,7 +45,7 @@ class AbstractFormulation(eqx.Module):
     """How a record is cut into trajectories: single or multiple shooting."""
 
     @abc.abstractmethod
-    def layout(self, ts: np.ndarray, dt: float, bends: np.ndarray = _NONE) -> Layout:
+    def layout(self, ts: np.ndarray, dt: float, bends: np.ndarray = NO_BENDS) -> Layout:
         """The trajectories for given observation times.
 
         **Arguments:**
@@ -159,7 +157,7 @@ class Single(AbstractFormulation):
     def holds_state(self):
         return self.held
 
-    def layout(self, ts, dt, bends=_NONE):
+    def layout(self, ts, dt, bends=NO_BENDS):
         times = ts if self.until is None else ts[: np.searchsorted(ts, self.until, side="right")]
         if times.size < 2:
             raise PdefitError(
@@ -221,7 +219,7 @@ class Segments(AbstractFormulation):
     def partial(self):
         return self.every > 1
 
-    def layout(self, ts, dt, bends=_NONE):
+    def layout(self, ts, dt, bends=NO_BENDS):
         nodes = [0]
         for i in range(1, ts.size - 1):
             if ts[i] - ts[nodes[-1]] >= self.length * (1 - 1e-9):

@@ -40,7 +40,7 @@ def node_states(problem: Problem, observations: Observations, nodes: np.ndarray)
     - `observations`: the record.
     - `nodes`: the indices of the times, (S,).
     """
-    if nodes[0] < (first := observations.first_seen):
+    if nodes[0] < (first := observations.first_frame):
         # where nothing is seen, the first frame is the nearest guess
         parts = (np.asarray([first]), nodes[1:])
         each = [node_states(problem, observations, part) for part in parts if part.size]

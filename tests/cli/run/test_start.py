@@ -103,7 +103,7 @@ def test_a_start_that_nobody_stated_is_told(load):
 
 def test_a_start_that_was_typed_is_the_frame_but_for_round_off(load):
     record = load("times.start=0.3", "times.stop=0.7", ts=0.1 * TS).source.record
-    assert record.first_seen == 0 and record.ts.size == 5
+    assert record.first_frame == 0 and record.ts.size == 5
 
 
 def test_one_late_frame_is_enough(load):

@@ -94,9 +94,9 @@ def test_a_record_begins_at_its_start(tmp_path):
     path = _file(tmp_path / "film.h5")
     late = read_observations(path, {"u": "height"}, sigma={"u": "error"}, start=1.5, stop=3.0)
     assert np.array_equal(late.ts, [1.5, 2.0, 3.0]) and np.array_equal(late.mask["u"].any(axis=1), [False, True, True])
-    assert late.first_seen == 1 and np.array_equal(late.seen.values["u"], late.values["u"][1:])
+    assert late.first_frame == 1 and np.array_equal(late.from_first_frame.values["u"], late.values["u"][1:])
     one = read_observations(path, {"u": "height"}, start=1.5, stop=2.0)
-    assert np.array_equal(one.ts, [1.5, 2.0]) and one.first_seen == 1
+    assert np.array_equal(one.ts, [1.5, 2.0]) and one.first_frame == 1
 
 
 def test_a_frame_alone_is_followed_by_a_time_at_which_nothing_is_seen(tmp_path):
@@ -106,7 +106,7 @@ def test_a_frame_alone_is_followed_by_a_time_at_which_nothing_is_seen(tmp_path):
     assert seen and np.array_equal(alone.ts, [1.5, 2.0, 2.75])
     assert np.broadcast_to(alone.sigma["u"], (3, 3))[1].tolist() == [0.1, 0.2, 0.3]
     first = read_observations(path, {"u": "height"}, stop=0.5)
-    assert np.array_equal(first.ts, [0.0, 0.5]) and first.first_seen == 0
+    assert np.array_equal(first.ts, [0.0, 0.5]) and first.first_frame == 0
     # one that is at the start by chance: the unit of time may be another
     with pytest.raises(PdefitError, match="1 frames between 2 and 2.5;.*on both sides of a frame that is meant alone"):
         read_observations(path, {"u": "height"}, start=2.0, stop=2.5)

@@ -13,7 +13,7 @@ from pdefit.integrate.loop.bends import bends, passed_over
 from pdefit.integrate.loop.time_grid import constant_grid, step_ends
 from pdefit.integrate.solve import Numerics, frames
 from pdefit.inverse.objective.compiled import GRADIENT, VALUE, normal_equations
-from pdefit.inverse.objective.passed_inputs import told
+from pdefit.inverse.objective.passed_inputs import passed_inputs
 from pdefit.inverse.objective.variants import shortened
 from pdefit.systems.courses import courses
 
@@ -96,7 +96,7 @@ def test_a_little_noise_of_a_dense_series_is_passed_over_and_told():
     (course,) = inputs(pdefit.TimeSeries(t, np.sin(t) + 0.02 * noise, "linear"))
     found = bends(TS, 0.25, [course])
     assert found.size <= 64
-    (sentence,) = passed_over(step_ends(np.union1d(TS, found), 0.25), [course]).told
+    (sentence,) = passed_over(step_ends(np.union1d(TS, found), 0.25), [course]).remarks
     assert "args.rate changes within steps" in sentence and "method: smooth" in sentence
 
 
@@ -199,9 +199,9 @@ def test_derivatives_with_such_steps():
 def test_knots_that_move_with_an_unknown_are_no_ends_and_are_told():
     one = functional(Organ(delay=jnp.asarray(0.05)), {"delay": pdefit.transforms.Identity()})
     assert not one.layout.time_grid.frozen
-    (sentence,) = told(one, one.theta0)
+    (sentence,) = passed_inputs(one, one.theta0)
     assert sentence.startswith("args.rate changes within steps") and "may move with an unknown" in sentence
-    assert not told(functional(), jnp.zeros(1))
+    assert not passed_inputs(functional(), jnp.zeros(1))
 
 
 def test_a_fit_finds_a_delay_with_adaptive_steps_that_see_every_dose():

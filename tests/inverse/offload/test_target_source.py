@@ -50,7 +50,7 @@ def test_slices_are_those_of_the_whole_film(film, sigma):
     variables = {"h": "height", "d": "depth"}
     whole = read_observations(film, variables, sigma=sigma, **_HOW)
     # a film is read from its first frame on, also where the record begins earlier
-    memory = InMemory(whole.seen)
+    memory = InMemory(whole.from_first_frame)
     generator = np.random.default_rng(1)
     with TargetFile(Frames(film, variables, sigma=sigma, **_HOW)) as source:
         np.testing.assert_array_equal(source.ts, memory.ts)
