@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config._reader import build, described, make_or_auto, read_section
-from pdefit.cli.config._types import Count, Read, Share, Time
+from pdefit.cli.config._types import Count, Read, Share, Time, Window
 from pdefit.cli.config.catalogue import shipped
 from pdefit.inverse.fit.stages import Reweight, Stage
 from pdefit.inverse.fit.stop import AbstractStop, Holdout, Noise
@@ -57,7 +57,8 @@ class StageSettings:
 
     - `optimizer`: the method, such as `{name: lbfgs}`; `auto` leaves it open.
     - `max_iterations`: the most evaluations of the functional.
-    - `window`: length of windows that start from the data, in the system's time unit.
+    - `window`: length of windows that start from the data, in the system's time unit; `whole` is one trajectory over
+      the whole record. By default the stage before decides.
     - `every`: n runs each n-th of the windows.
     - `until`: the last time that is fitted, in the system's time unit.
     - `held`: true keeps a free initial state at its guess.
@@ -73,7 +74,7 @@ class StageSettings:
         AbstractOptimizer | None, Read(_optimizer, "auto, or the name of an optimizer and its arguments")
     ]
     max_iterations: Count = 100
-    window: Time | None = None
+    window: Window | None = None
     every: Count | None = None
     until: Time | None = None
     held: bool = False
@@ -82,21 +83,22 @@ class StageSettings:
     stop: Annotated[AbstractStop | None, Read(_stop, _STOP)] = None
 
     def __post_init__(self) -> None:
-        if self.window is None and self.every is not None:
-            raise ValueError("every says which windows are run, so it expects a window, too")
+        windows = self.window not in (None, "whole")
+        if not windows and self.every is not None:
+            raise ValueError("every says which windows are run, so it expects the length of a window, too")
         if self.window is not None and self.until is not None:
             raise ValueError("there are a window and an until; keep one, or make two stages of it")
-        if self.window is not None and self.held:
+        if windows and self.held:
             raise ValueError("there is a window, which holds states anyway; remove held")
-        if self.window is not None and self.nudge:
+        if windows and self.nudge:
             raise ValueError("there are a window and a nudge, which both keep to the data; remove one")
 
     def stage(self, path: str) -> Stage:
         """The stage of a fit."""
         windows: AbstractFormulation | None = None
-        if self.window is not None:
+        if isinstance(self.window, float):
             windows = build(Segments, {"length": self.window, "every": self.every or 1}, path)
-        elif self.until is not None or self.held or self.nudge:
+        elif self.window or self.until is not None or self.held or self.nudge:
             windows = Single(until=self.until, held=self.held, nudge=self.nudge)
         optimizer = self.optimizer or LevenbergMarquardt()
         return Stage(optimizer, self.max_iterations, windows, self.reweight, self.stop)

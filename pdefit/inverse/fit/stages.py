@@ -32,8 +32,8 @@ class Stage:
 
     - `optimizer`: the method.
     - `max_iterations`: a bound on its evaluations; default 100.
-    - `formulation`: cuts the record in another way than the fit's own, such as windows that grow stage by stage. By
-      default the stage before decides.
+    - `formulation`: cuts the record in another way than the fit's own, such as windows that grow stage by stage.
+      `Single()` fits one trajectory. By default the stage before decides.
     - `reweight`: repeats the stage with the standard deviations that its residuals or its predictions suggest; by default
       it is not repeated.
     - `stop`: a rule that may end the stage before the optimizer converges; by default there is none.
@@ -117,7 +117,7 @@ def same_windows(stages: Sequence[Stage], stage: int, before: int) -> tuple[str,
     """Sentence about a stage that goes on with the windows of stage `before`; none where that has one trajectory."""
     if before < 0 or not isinstance(stages[before].formulation, Segments):
         return ()
-    whole = "give it until, the last time of the record, to fit that in one piece"
+    whole = "give it `window: whole` (`Single()` in Python) to fit the record as one trajectory"
     return (f"stage {stage + 1} goes on with the windows of stage {before + 1}; {whole}",)
 
 

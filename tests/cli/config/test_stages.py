@@ -10,6 +10,7 @@ from pdefit.cli.config.stages import read_stages
 from pdefit.inverse.optimizers.collocation import Collocation
 from pdefit.inverse.optimizers.lbfgs import LBFGS
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
+from pdefit.inverse.shooting.formulation import Segments, Single
 
 DEFAULT = {"main": {"optimizer": {"name": "auto"}, "max_iterations": None}}
 NEAR = {"optimizer": "lbfgs", "max_iterations": 3}
@@ -53,6 +54,16 @@ def test_the_plan_sees_all_stages(pdefit_inside, tmp_path):
     assert found["most_evaluations"] == 7 and found["evaluation"]["schedule"] == "2 tangents"
     assert found["largest_bytes"] > found["evaluation"]["planned_bytes"]
     assert "memory of the largest stage" in out and found["text"].partition("; stage 1 of 2 takes ")[2]
+
+
+@pytest.mark.parametrize("optimizer", ["lbfgs", "levenberg_marquardt", "gauss_newton_cg", "adam", "collocation"])
+def test_the_whole_record_is_a_word(optimizer):
+    near, whole = read_stages(
+        {"near": {**NEAR, "window": 2}, "whole": {"optimizer": optimizer, "window": "whole"}}
+    ).stages
+    assert near.formulation == Segments(2.0) and whole.formulation == Single()
+    held = read_stages({"near": {**NEAR, "window": "whole", "held": True}, "whole": NEAR}).stages[0]
+    assert held.formulation == Single(held=True)
 
 
 def test_collocation_is_followed_by_the_whole_record():

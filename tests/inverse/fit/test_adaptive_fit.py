@@ -162,7 +162,9 @@ def test_states_lead_to_the_same_end(functional, stages):
     whole, rows, states = run(functional, stages)
     assert [s.iterations for s in states] == list(range(1, whole.iterations + 1))
     assert any("steps renewed" in e for e in whole.events)
-    assert any("stage 2 goes on with the windows of stage 1" in e for e in whole.events) == (len(stages) == 2)
+    assert any("stage 2 goes on with the windows of stage 1; give it `window: whole`" in e for e in whole.events) == (
+        len(stages) == 2
+    )
     for state in {s.iterations: s for s in (*states[:2], *states[2::4], states[-1])}.values():
         found, later, _ = run(functional, stages, resume=state)
         assert np.asarray(found.theta).tobytes() == np.asarray(whole.theta).tobytes()

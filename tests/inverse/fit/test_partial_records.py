@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import VALUE, fisher_functional, planets_functional
+from problems import VALUE, fisher_functional, lines, planets_functional
 from resumed import bits, run
 from small_systems import Lorenz, State
 
 import pdefit
 from pdefit.inverse.fit import _fit_run as fit_run
+from pdefit.inverse.fit.stages import same_windows, with_windows
 from pdefit.inverse.objective.compiled import weighted
 
 GRADIENT = eqx.filter_jit(pdefit.Functional.value_and_grad)
@@ -90,6 +91,20 @@ def test_a_stage_after_a_part_has_the_whole_record():
     for part in (pdefit.formulations.Single(until=1.5), pdefit.formulations.Segments(0.5, every=3)):
         found = pdefit.fit(front(), [pdefit.Stage(LM, 3, part), pdefit.Stage(LM, 3)])
         assert found.functional.layout.segments == 1 and found.functional.observed_values == 9 * 64
+
+
+def test_one_trajectory_follows_windows():
+    near, whole = (pdefit.Stage(LM, 1, f) for f in (pdefit.formulations.Segments(1.0), pdefit.formulations.Single()))
+    kept = pdefit.Stage(LM)
+    assert "give it `window: whole` (`Single()` in Python)" in same_windows([near, kept], 1, 0)[0]
+    assert same_windows([near, whole, kept], 2, 1) == ()
+    one, free = lines(np.linspace(0.0, 2.0, 5))[0], lines(np.linspace(0.0, 4.0, 9))[0]
+    both = pdefit.Recordings([one, free])
+    windows = both.reformulated(near.formulation, both.theta0)
+    assert [part.layout.segments for part, _ in windows.parts(both.theta0)] == [2, 4]
+    whole = with_windows(both, whole.formulation)
+    assert [part.layout.segments for part, _ in whole.parts(both.theta0)] == [1, 1]
+    assert all(c.prior is None for c in whole.controls.items)
 
 
 def test_it_is_resumed_from_any_state(monkeypatch):
