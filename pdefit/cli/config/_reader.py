@@ -178,7 +178,7 @@ def described(hint: Any) -> str:
         return _WORDS[hint]
     if origin is typing.Literal:
         *others, last = map(str, inside)
-        return f"{', '.join(others)} or {last}"
+        return f"{', '.join(others)} or {last}" if others else last
     if origin in (typing.Union, types.UnionType):
         return " or ".join(map(described, inside))
     if inspect.isclass(origin) and issubclass(origin, Mapping):

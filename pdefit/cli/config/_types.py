@@ -6,7 +6,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -121,10 +121,6 @@ Number = Annotated[float, Expected("a number", is_number, float)]
 WholeNumber = Annotated[int, Expected("a whole number", is_whole)]
 Count = Annotated[int, count()]
 Time = Annotated[float, Expected("a time", is_number, float)]
-Window = Annotated[
-    float | Literal["whole"],
-    Expected("a number, `whole`", lambda x: x == "whole" or is_number(x), lambda x: x if x == "whole" else float(x)),
-]
 TimeStep = Annotated[float, Expected("a positive time step (e.g. 0.1)", lambda x: is_number(x) and x > 0, float)]
 Share = Annotated[float, Expected("a number from 0 to 1", lambda x: is_measure(x) and 0 <= float(x) <= 1, float)]
 Size = Annotated[str | float, Expected("a size like '2 GB'", is_size)]

@@ -36,6 +36,7 @@ def apart() -> Iterator[None]:
     store: Any = {ConfigStore: copy.deepcopy(ConfigStore.instance())}
     instances, resolvers = Singleton._instances, BaseContainer._resolvers
     loader, resolve = omegaconf._utils.get_yaml_loader, Container.resolve_parse_tree
+    merge = BaseContainer._map_merge
     Singleton._instances, BaseContainer._resolvers = store, copy.copy(resolvers)
     try:
         register_resolvers()
@@ -45,6 +46,7 @@ def apart() -> Iterator[None]:
         Singleton._instances, BaseContainer._resolvers = instances, resolvers
         setattr(omegaconf._utils, "get_yaml_loader", loader)  # noqa: B010
         setattr(Container, "resolve_parse_tree", resolve)  # noqa: B010
+        setattr(BaseContainer, "_map_merge", staticmethod(merge))  # noqa: B010
 
 
 def composed(words: Sequence[str]) -> DictConfig:

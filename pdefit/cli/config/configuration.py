@@ -17,9 +17,11 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf._utils import get_yaml_loader
 from omegaconf.base import Container
+from omegaconf.basecontainer import BaseContainer
 from omegaconf.errors import OmegaConfBaseException
 
 from pdefit._util.errors import PdefitError, unknown
+from pdefit.cli.config._choices import replace_by_name
 from pdefit.cli.config.catalogue import choices, experiments, section_names
 from pdefit.cli.runtime import run_directory
 from pdefit.cli.runtime.plugins import configurations
@@ -39,13 +41,17 @@ environment_read: list[str] = []
 
 
 def register_resolvers() -> None:
-    """Define `${data:NAME}`, the path of a data file, and `${run_name:}`, a new name for a run; bound what YAML holds."""
+    """Define `${data:NAME}`, the path of a data file, and `${run_name:}`, a new name for a run; bound what YAML holds.
+
+    Where mappings are merged, one of another name takes the place of the former one.
+    """
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
     OmegaConf.register_new_resolver("run_name", run_directory.run_name, use_cache=True, replace=True)
     OmegaConf.register_new_resolver("oc.env", _environment, replace=True)
     # OmegaConf and Hydra ask for it whenever they read YAML
     setattr(omegaconf._utils, "get_yaml_loader", _bounded_loader)  # noqa: B010
     setattr(Container, "resolve_parse_tree", _bounded_resolution())  # noqa: B010
+    setattr(BaseContainer, "_map_merge", staticmethod(replace_by_name))  # noqa: B010
 
 
 def _bounded_loader() -> type:

@@ -17,7 +17,7 @@ import hydra._internal.hydra as hydra_main
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository, IConfigRepository
 from hydra._internal.defaults_list import create_defaults_list
-from hydra.core.default_element import ResultDefault
+from hydra.core.default_element import GroupDefault, ResultDefault
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.plugins.config_source import ConfigResult
@@ -26,6 +26,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue
 
 from pdefit._util.errors import PdefitError, sentence
+from pdefit.cli.config._choices import drop_former
 from pdefit.cli.config._hydra_node import (
     INTERPOLATED,
     SHIPPED,
@@ -73,7 +74,7 @@ class _Guarded(ConfigLoaderImpl):
         self._typed: list[Override] = []
         # what is composed without the files of experiments
         self._program: list[ResultDefault] = []
-        self._choices: dict[str, str | None] = {}
+        self._choices: dict[str, Any] = {}
         self._warned: set[str] = set()
 
     def load_configuration(
@@ -107,13 +108,18 @@ class _Guarded(ConfigLoaderImpl):
         self, config_name: str | None, overrides: list[str]
     ) -> tuple[list[Override], CachingConfigRepository]:
         given, repo = super()._parse_overrides_and_create_caching_repo(config_name, overrides)
+        self._groups = {str(override.key_or_group) for override in given if isinstance(override.value(), str)}
         for override in given:
             section, _, key = str(override.key_or_group).partition(".")
+            path, _, last = str(override.key_or_group).rpartition(".")
+            if last == "name" and section in section_names() and not override.is_sweep_override():
+                override.key_or_group, override._value = path, {last: override.value()}
             inside = key or isinstance(override.value(), dict)
             # a key of a section that nobody has set yet; the reader of the section knows which ones there are
             if override.type == OverrideType.CHANGE and inside and section in section_names():
                 override.type = OverrideType.FORCE_ADD
-        return given, repo
+        # objects before their keys, which another name would remove
+        return sorted(given, key=lambda override: not isinstance(override.value(), dict)), repo
 
     def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
         primary = next(d.config_path for d in defaults if d.primary)
@@ -121,10 +127,19 @@ class _Guarded(ConfigLoaderImpl):
         self._program, self._choices = without.defaults, without.overrides.known_choices
         # an experiment may have chosen another launcher in place of the one that is meant
         displaced = [d for d in self._program if str(d.config_path).startswith("hydra/") and d not in defaults]
+        chosen = dict(str(d.config_path).split("/", 1) for d in defaults if "/" in str(d.config_path))
+        self._chosen, self._last = {**self._choices}, {**dict.fromkeys(self._choices), **chosen}
         return super()._compose_config_from_defaults_list([*displaced, *defaults], repo)
 
     def _load_single_config(self, default: ResultDefault, repo: IConfigRepository) -> ConfigResult:
         loaded, file = super()._load_single_config(default, repo), str(default.config_path)
+        if file.startswith("experiment/"):
+            read: Any = repo.load_config(file)
+            for stated in read.defaults_list or ():
+                # numbers of a system outlast the system: they are the experiment's
+                if isinstance(stated, GroupDefault) and (group := str(stated.group).strip("/")) in self._chosen:
+                    self._chosen[group] = stated.value
+            drop_former(read.config, self._chosen, self._last, self._groups)
         if not isinstance(loaded.config, DictConfig) or "hydra" not in loaded.config:
             return loaded
         if default not in self._program:

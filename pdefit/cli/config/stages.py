@@ -2,11 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.cli.config._reader import build, described, make_or_auto, read_section
-from pdefit.cli.config._types import Count, Read, Share, Time, Window
+from pdefit.cli.config._types import Count, Read, Share, Time
 from pdefit.cli.config.catalogue import shipped
 from pdefit.inverse.fit.stages import Reweight, Stage
 from pdefit.inverse.fit.stop import AbstractStop, Holdout, Noise
@@ -74,7 +74,7 @@ class StageSettings:
         AbstractOptimizer | None, Read(_optimizer, "auto, or the name of an optimizer and its arguments")
     ]
     max_iterations: Count = 100
-    window: Window | None = None
+    window: Time | Literal["whole"] | None = None
     every: Count | None = None
     until: Time | None = None
     held: bool = False

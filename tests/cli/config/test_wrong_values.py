@@ -168,7 +168,7 @@ def test_an_argument_that_is_unknown_is_named(name):
         ("twin", {"noise": 0.1}, "twin.variant and .* are missing; twin expects variant .self .*, as twin=self or .*"),
         ("twin.refine", 0.5, "twin.refine expects a number >= 1, such as 2 or 1.5, but got 0.5; set twin.refine=1"),
         ("stages.until", "soon", "stages.until expects a time or null, but got 'soon'"),
-        ("stages.window", "whoel", "stages.window expects a number, `whole` or null, but got 'whoel'"),
+        ("stages.window", "whoel", "stages.window expects a time or whole or null, but got 'whoel'"),
         ("stages.stop", "nois", "stages.stop expects noise, holdout, .*, but got 'nois'"),
         ("controls.guess", "datum", "controls.guess expects a number, but got 'datum'"),
         ("controls.bounds", [0, "one"], r"controls.bounds expects two numbers or null, but got \[0, 'one'\]"),
