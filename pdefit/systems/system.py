@@ -11,7 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
+from pdefit._util.errors import PdefitError
 from pdefit.data.units import unit_in_system
+
+# the parts of a problem beside its system, by their names in controls
+PARTS = ("y0", "observe", "nodes", "args")
 
 
 class AbstractSystem(eqx.Module):
@@ -110,6 +114,11 @@ def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]
     }
     if not isinstance(owner, AbstractSystem):
         return declared
+    if taken := [name for name in declared if name in PARTS]:
+        parts = f"in controls {', '.join(PARTS)} are parts of the problem beside the system"
+        raise PdefitError(
+            f"A parameter of {type(owner).__name__} is called '{taken[0]}', but {parts}; give it another name"
+        )
     return {name: dataclasses.replace(info, unit=unit_in(owner, info.unit, name)) for name, info in declared.items()}
 
 

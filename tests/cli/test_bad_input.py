@@ -154,7 +154,7 @@ def test_files_that_are_no_hdf5(not_built, tmp_path):
         (["data.sigma.u={certain: true}"], ["data.sigma.u", "value, log_normal"]),
         (["+data.sigma.v=0.1"], ["'v'"]),
         (["times.start=100"], ["0 frames", "run from 0 to 7"]),
-        (["initial=data"], ["cannot take its initial state from data"]),
+        (["initial=data", "times.start=-1"], ["initial=data expects values at t = -1", "times.start=0"]),
     ],
 )
 def test_bad_words_about_data(not_built, tmp_path, arguments, words):

@@ -13,7 +13,9 @@ _KEPT = {"twin": ("system", "steps")}
 
 def replace_by_name(dest: BaseContainer, src: BaseContainer) -> None:
     """Merge a mapping into another one, as OmegaConf does; one of another name takes its place."""
-    if None not in (names := [_name(dest), _name(src)]) and names[0] != names[1]:
+    old, new = _name(dest), _name(src)
+    # numbers of a system outlast the system: they are the experiment's
+    if old and new and old != new and dest._key() != "system":
         dest._set_value({})
     _MERGE(dest, src)
 

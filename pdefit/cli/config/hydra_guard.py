@@ -136,7 +136,6 @@ class _Guarded(ConfigLoaderImpl):
         if file.startswith("experiment/"):
             read: Any = repo.load_config(file)
             for stated in read.defaults_list or ():
-                # numbers of a system outlast the system: they are the experiment's
                 if isinstance(stated, GroupDefault) and (group := str(stated.group).strip("/")) in self._chosen:
                     self._chosen[group] = stated.value
             drop_former(read.config, self._chosen, self._last, self._groups)

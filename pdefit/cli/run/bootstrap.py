@@ -15,18 +15,6 @@ from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.output.store.tables import write_rows
 
 
-def check_bootstrap(job: Job, functional: Any) -> None:
-    """Refuse a bootstrap that cannot be made, before the fit."""
-    if job.settings.uncertainty is None:
-        return
-    many = job.settings.uncertainty.kind == "recordings"
-    if not isinstance(functional, Recordings if many else Functional) or functional.steps is not None:
-        raise PdefitError(
-            "uncertainty=bootstrap expects constant steps, and many recordings for the kind recordings, else one; set dt, "
-            "uncertainty.kind, or uncertainty=null"
-        )
-
-
 def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[str, Any] | None:
     """The section `bootstrap` of summary.json; None without one. It writes bootstrap.csv, a row for each number.
 

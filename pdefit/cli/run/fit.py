@@ -15,7 +15,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import compile_ahead
 from pdefit.analysis.goodness.verdict import distrust
 from pdefit.cli.config.settings import Job
-from pdefit.cli.run.bootstrap import bootstrap_summary, check_bootstrap
+from pdefit.cli.run.bootstrap import bootstrap_summary
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.certify import Certificates
 from pdefit.cli.run.discretisation import FINER, Discretisation, discretisation, steps_of
@@ -31,7 +31,7 @@ from pdefit.cli.run.quality import Judgement, fit_quality, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
-from pdefit.cli.run.starts import minimise_from_starts, starts_summary, with_starts
+from pdefit.cli.run.starts import check_many, check_steps, minimise_from_starts, starts_summary, with_starts
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.run_directory import recorded
@@ -59,6 +59,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     - `job`: the experiment and its run.
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
+    check_steps(job.settings)
     lead(job)
     if job.settings.members:
         # here, because it loads xarray
@@ -70,7 +71,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     exp = build_experiment(settings)
     check_lyapunov(settings.lyapunov, exp)
     check_posterior(settings.posterior, exp)
-    check_bootstrap(job, exp.functional)
+    check_many(exp.functional, exp.stages, settings)
     with checkpoints_in(job.directory, exp.driver):
         _fit(exp, job, saved, watch)
 

@@ -30,7 +30,8 @@ from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compo
 from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import add_noise
-from pdefit.systems.capabilities import AbstractDriven, AbstractGridded, FieldCoords
+from pdefit.inverse.shooting.nodes import node_states
+from pdefit.systems.capabilities import AbstractDataState, AbstractDriven, AbstractGridded, FieldCoords
 from pdefit.systems.system import AbstractSystem, parameters
 
 
@@ -67,8 +68,20 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         system, observations, taken = system.driven_by(observations, frames)
         remarks = (*remarks, *taken)
     located = observe.on(system).located(observations)
-    inverted, args = (observe.inverted(located) or located).from_first_frame, settings.args
-    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, inverted, args)
+    args = settings.args
+
+    def first_frame() -> PyTree:
+        if isinstance(system, AbstractDataState):
+            return system.init_from_data((observe.inverted(located) or located).from_first_frame)
+        if first := located.first_frame:
+            raise PdefitError(
+                f"initial=data expects values at t = {located.ts[0]:g}, where the trajectory begins, but the first are at "
+                f"{located.ts[first]:g}; set times.start={located.ts[first]:g}, or make the state a control"
+            )
+        problem = Problem(system, system.init(jax.random.key(settings.seed)), observe, args=args)
+        return jax.tree.map(lambda x: x[0], node_states(problem, located, np.zeros(1, int)))
+
+    y0, prepared, moved = initial_state(settings.initial, settings.seed, system, first_frame, args)
     problem, still = following(settings, Problem(system, y0, observe, args=args))
     return Source(
         problem,

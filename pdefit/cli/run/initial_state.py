@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,13 @@ from pdefit._util.trees import named_fields
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import Initial, StateFile
 from pdefit.cli.runtime.terminal import RunsProgress
-from pdefit.data.observations import Observations
 from pdefit.data.readers.locate import locate
 from pdefit.integrate.preparation import AbstractPreparation, prepare
 from pdefit.inverse.controls.declare import declared_leaves
 from pdefit.inverse.controls.paths import PARTS, leaf
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import read_frame, write_frame
-from pdefit.systems.capabilities import AbstractConstrained, AbstractDataState
+from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.fields import field_coords
 from pdefit.systems.initial import OwnInitial, Steady
 from pdefit.systems.system import AbstractSystem
@@ -62,7 +61,7 @@ _MOVED = 1e-3
 
 
 def initial_state(
-    initial: Initial, seed: int, system: AbstractSystem, observations: Observations | None, args: PyTree = None
+    initial: Initial, seed: int, system: AbstractSystem, first_frame: Callable[[], PyTree] | None, args: PyTree = None
 ) -> tuple[PyTree, Prepared | None, tuple[str, ...]]:
     """Initial state of an experiment, the cost of its preparation if it has one, and remarks for the user.
 
@@ -70,11 +69,11 @@ def initial_state(
 
     - `initial`: the setting; `seed` is for states that are random.
     - `system`: the equations.
-    - `observations`: the data; None where there are none.
+    - `first_frame`: makes the state from data; None where there are none.
     - `args`: the inputs of the equations.
     """
     try:
-        y0, prepared = _state(initial, system, observations, seed, args)
+        y0, prepared = _state(initial, system, first_frame, seed, args)
         if not isinstance(system, AbstractConstrained):
             return y0, prepared, ()
         allowed, parts = _projected(system, y0)
@@ -103,16 +102,11 @@ def _moved(parts: dict[str, Array]) -> tuple[str, ...]:
 
 
 def _state(
-    initial: Initial, system: AbstractSystem, observations: Observations | None, seed: int, args: PyTree
+    initial: Initial, system: AbstractSystem, first_frame: Callable[[], PyTree] | None, seed: int, args: PyTree
 ) -> tuple[PyTree, Prepared | None]:
     name = type(system).__name__
-    if initial == "data" and observations is not None:
-        if isinstance(system, AbstractDataState):
-            return system.init_from_data(observations), None
-        raise PdefitError(
-            f"{name} cannot take its initial state from data, having no init_from_data; set initial=system, and give "
-            f"unknown fields that were observed `guess: data` (controls.y0.FIELD)"
-        )
+    if initial == "data" and first_frame is not None:
+        return first_frame(), None
     if isinstance(initial, StateFile):
         return state_from_file(locate(initial.path), system.init(jax.random.key(seed)), name), None
     if isinstance(initial, AbstractPreparation):

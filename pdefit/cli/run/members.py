@@ -22,14 +22,14 @@ from pdefit.cli.run.minimise import saved_state, saving
 from pdefit.cli.run.pictures import pictures, report, tell
 from pdefit.cli.run.plan import compared_memory, process_bytes
 from pdefit.cli.run.recorded import origin, same_problem
-from pdefit.cli.run.starts import STARTS
+from pdefit.cli.run.starts import STARTS, check_many
 from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.certify.certificate import certify
 from pdefit.inverse.fit.result import RunState
-from pdefit.inverse.members.fit_members import AT_ONCE, fit_members, fit_members_again
+from pdefit.inverse.members.fit_members import AT_ONCE, fit_members, fit_members_again, plan_of
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.spread import devices_of_all
@@ -62,6 +62,9 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     watch, settings, console = Stopwatch(), job.settings, job.console
     exp = build_members(settings)
     members, first = exp.members, exp.first
+    # refused before anything is fitted
+    plan_of(members, first.stages)
+    check_many(members.member(0), first.stages, settings)
     watch.lap("data")
     at_once, planned = _at_once(exp)
     say(

@@ -20,7 +20,7 @@ from pdefit.cli.run.recorded import at_best, open_run, origin
 from pdefit.cli.runtime.terminal import MembersProgress, warn
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.joint_profile import joint_profile
-from pdefit.inverse.members.profile import Profile, profiles
+from pdefit.inverse.members.profile import Profile, check_profile, profiles
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
@@ -48,8 +48,11 @@ def run_profile(arguments: list[str], console: Console) -> None:
     names = [word for word in names if "," not in word]
     if saved is None:
         raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first")
+    if job.settings.steps is not None:
+        raise PdefitError("Profiles expect constant steps; fit again with dt in place of steps")
     exp = build_experiment(job.settings)
     objective, theta = at_best(exp, saved)
+    check_profile(objective)
     theta = jnp.asarray(theta)
     matrix = intervals(objective, theta, sigma_stated=exp.sigma_stated)
     folder = job.directory / _FOLDER

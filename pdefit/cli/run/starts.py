@@ -1,6 +1,7 @@
 """Many starts of one fit: which are tried, what they reach, and the fit that goes on from the best."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,16 +11,20 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2, Verdict
-from pdefit.cli.config.settings import Job
+from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import flat_values, minimise, saving
 from pdefit.cli.run.recorded import origin
 from pdefit.cli.runtime.process import Stopwatch
-from pdefit.cli.runtime.terminal import MembersProgress, say
+from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout
+from pdefit.inverse.members.bootstrap import check_bootstrap
 from pdefit.inverse.members.explore import Exploration, Explorer
+from pdefit.inverse.members.fit_members import stages_of
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
@@ -29,6 +34,22 @@ from pdefit.output.store.tables import number, write_rows
 STARTS = "starts"
 # root mean square residual of data without noise, as a part of their range, that is no round-off
 _NOISELESS = 1e-3
+
+
+def check_steps(settings: Settings) -> None:
+    """Refuse adaptive steps beside what runs many fits in one program, before anything is built."""
+    many = (name for name in ("members", "recordings", "starts", "uncertainty") if getattr(settings, name))
+    if settings.steps is not None and (name := next(many, "")):
+        raise PdefitError(f"{name} expects constant steps; remove steps and set dt, or set {name}=null")
+
+
+def check_many(functional: AbstractObjective, stages: Sequence[Stage], settings: Settings) -> None:
+    """Refuse a bootstrap that cannot be, and starts that vary nothing or that stages cannot have, before the fit."""
+    if settings.uncertainty is not None:
+        check_bootstrap(functional, settings.uncertainty)
+    if settings.starts is not None and isinstance(functional, Functional):
+        stages_of(functional, stages)
+        settings.starts.points.points(functional, settings.seed)
 
 
 def minimise_from_starts(
@@ -66,9 +87,7 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
     - `exp`, `job`: the experiment and its run. An exploration that was stopped goes on where it was.
     """
     settings, functional = job.settings, exp.functional
-    assert settings.starts is not None
-    if not isinstance(functional, Functional):
-        raise PdefitError("starts are for one recording; set recordings=null, or starts=null")
+    assert settings.starts is not None and isinstance(functional, Functional)
     folder = job.directory / STARTS
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
     with MembersProgress(job.console) as bar:
@@ -114,10 +133,15 @@ def unexplained(exp: Experiment, found: fitting.Fit) -> bool:
     return not chi2 <= level * found.functional.observed_values
 
 
-def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.Fit, Exploration]:
+def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.Fit, Exploration | None]:
     """The fit from the best of many starts where that is better than the one from the guess, and what they reached."""
     say(job.console, "noise cannot explain the misfit: other starts are tried (starts=auto)")
-    better, explored = from_starts(exp, job)
+    try:
+        better, explored = from_starts(exp, job)
+    # what the fit has found stays
+    except PdefitError as error:
+        warn(job.console, str(error), "no other starts:")
+        return dataclasses.replace(found, events=[*found.events, f"no other starts: {error}"]), None
     if not explored.loss[explored.best] < found.loss:
         return found, explored
     last = dataclasses.replace(exp.stages[-1], formulation=exp.first.formulation)

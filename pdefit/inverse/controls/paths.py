@@ -9,10 +9,8 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.system import PARTS as PARTS
 from pdefit.systems.system import ParameterInfo, parameters, unit_in
-
-# the parts of a problem beside its system
-PARTS = ("y0", "observe", "nodes", "args")
 
 
 def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:

@@ -13,8 +13,9 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._drawn_recordings import refits
-from pdefit.inverse.members.fit_members import AT_ONCE, MemberProgress, fit_members
+from pdefit.inverse.members.fit_members import AT_ONCE, MemberProgress, fit_members, plan_of
 from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
@@ -119,6 +120,17 @@ class Bootstrapped:
     names: tuple[str, ...]
 
 
+def check_bootstrap(functional: AbstractObjective, repetitions: Bootstrap) -> None:
+    """Refuse a fit that no bootstrap repeats.
+
+    **Arguments:** as of `bootstrap`.
+    """
+    if (repetitions.kind == "recordings") != isinstance(functional, Recordings):
+        raise PdefitError("A bootstrap of kind recordings, and no other, is that of a fit of many recordings")
+    if not isinstance(functional, Recordings):
+        plan_of(Members.from_points(functional, functional.theta0[None]), [LevenbergMarquardt()])
+
+
 def bootstrap(
     functional: Functional | Recordings,
     theta: Float[Array, " p"],
@@ -149,8 +161,7 @@ def bootstrap(
     chosen, estimate = repetitions or Bootstrap(), np.asarray(theta)
     optimizer, most, controls = LevenbergMarquardt(), chosen.steps or _MOST, functional.controls
     told = np.ones(estimate.size, bool)
-    if (chosen.kind == "recordings") != isinstance(functional, Recordings):
-        raise PdefitError("A bootstrap of kind recordings, and no other, is that of a fit of many recordings")
+    check_bootstrap(functional, chosen)
     if isinstance(functional, Recordings):
         each, told = len(functional.extents), _shared_numbers(functional)
         draws = np.random.default_rng(seed).multinomial(each, np.full(each, 1 / each), chosen.count)

@@ -90,9 +90,8 @@ def explore(
     - `judge`: the objective that chooses among the optima, such as that of frames that were held out of the fit,
       `pdefit.stopping.Holdout(record).judged(functional)`; by default the lowest J.
     """
-    plan = stages_of(functional, stages)
     given = {"at_once": at_once, "devices": devices, "callback": callback, "judge": judge}
-    return Explorer(functional, plan, starts or Starts(), seed, **given).explore()
+    return Explorer(functional, stages, starts or Starts(), seed, **given).explore()
 
 
 class Explorer:
@@ -101,7 +100,7 @@ class Explorer:
     **Arguments:**
 
     - `functional`: the objective.
-    - `stages`: those of the fit.
+    - `stages`: as of `explore`.
     - `starts`, `seed`: which points it begins from.
     - `at_once`, `devices`: as of `fit_members`.
     - `callback`: called after every few evaluations.
@@ -111,7 +110,7 @@ class Explorer:
     def __init__(
         self,
         functional: Functional,
-        stages: Sequence[Stage],
+        stages: Sequence[Stage | AbstractOptimizer] | None,
         starts: Starts,
         seed: int = 0,
         *,
@@ -122,7 +121,7 @@ class Explorer:
     ):
         self.functional, self.starts, self.callback, self.judge = functional, starts, callback, judge
         self.at_once, self.devices = at_once, tuple(devices)
-        whole = [dataclasses.replace(s, reweight=None, stop=None) for s in stages]
+        whole = [dataclasses.replace(s, reweight=None, stop=None) for s in stages_of(functional, stages)]
         self.rungs = [*self._trials(whole[-1]), whole]
         self.points = np.asarray(starts.points(functional, seed))
         self.theta, count = np.array(self.points), len(self.points)

@@ -15,7 +15,7 @@ from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members._run import MemberProgress as MemberProgress
 from pdefit.inverse.members._run import MemberRun
-from pdefit.inverse.members.members import Members
+from pdefit.inverse.members.members import Members, refuse_adaptive
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.members.starts import Starts
 from pdefit.inverse.objective.functional import Functional
@@ -56,21 +56,7 @@ def fit_members(
 
     **Errors:** PdefitError for stages that members cannot have.
     """
-    plan = stages_of(members.member(0), stages)
-    for stage in plan:
-        if stage.reweight is not None or stage.stop is not None:
-            raise PdefitError(
-                "Many fits in one program expect stages without reweight and stop, and noise that does not follow the "
-                "prediction (data.sigma); fit them one by one"
-            )
-        if isinstance(stage.optimizer, Collocation):
-            raise PdefitError("Collocation works on one fit; take windows (formulation) as the first stage of many")
-    if members.common.controls.roughness:
-        raise PdefitError(
-            "Many fits in one program expect fields without modes and with stated amplitudes; remove modes and give "
-            "smoothing a number for its amplitude auto, or fit one by one"
-        )
-    run = MemberRun(members, plan, max(1, at_once), tuple(devices), callback)
+    run = MemberRun(members, plan_of(members, stages), max(1, at_once), tuple(devices), callback)
     if resume is not None:
         run.restore(resume)
     run.minimise()
@@ -112,8 +98,28 @@ def fit_members_again(
     return found.improved(which, again)
 
 
+def plan_of(members: Members, stages: Sequence[Stage | AbstractOptimizer] | None) -> list[Stage]:
+    """The stages of many fits. What they cannot have is refused.
+
+    **Arguments:** as of `fit_members`.
+    """
+    plan = stages_of(members.member(0), stages)
+    if any(stage.reweight is not None or stage.stop is not None for stage in plan):
+        raise PdefitError(
+            "Many fits in one program expect stages without reweight and stop, and noise that does not follow the "
+            "prediction (data.sigma); fit them one by one"
+        )
+    if members.common.controls.roughness:
+        raise PdefitError(
+            "Many fits in one program expect fields without modes and with stated amplitudes; remove modes and give "
+            "smoothing a number for its amplitude auto, or fit one by one"
+        )
+    return plan
+
+
 def stages_of(functional: Functional, stages: Sequence[Stage | AbstractOptimizer] | None) -> list[Stage]:
-    """The stages of a fit: those that are given, or those that suit a functional."""
+    """The stages of a fit: those that are given, or those that suit a functional. Only a single fit may have some."""
+    refuse_adaptive(functional)
     chosen = choose_stages(functional).stages if stages is None else stages
     if not chosen:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
@@ -122,6 +128,8 @@ def stages_of(functional: Functional, stages: Sequence[Stage | AbstractOptimizer
         cut = stage.formulation
         if isinstance(stage.optimizer, ArrowGaussNewton) or (isinstance(cut, Single) and cut.nudge):
             raise PdefitError("A nudge works on one fit; take stages=lbfgs or stages=gauss_newton_cg for many")
+        if isinstance(stage.optimizer, Collocation):
+            raise PdefitError("Collocation works on one fit; take windows (formulation) as the first stage of many")
     return plan
 
 

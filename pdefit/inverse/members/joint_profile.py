@@ -13,9 +13,8 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members._profile_run import ProfileRun
 from pdefit.inverse.members._run import MemberProgress
-from pdefit.inverse.members.profile import elements
+from pdefit.inverse.members.profile import check_profile, elements
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.shooting.formulation import Single
 
 # how far the grid reaches, in half widths of the joint region by the matrix, and as a part of the size of a number that
 # the data do not tell
@@ -75,8 +74,7 @@ def joint_profile(
         raise PdefitError(
             f"A joint profile expects two numbers and three points or more, but got {', '.join(pair)}, {points}"
         )
-    if functional.formulation != Single():
-        raise PdefitError("Profiles expect one trajectory; set formulation=single")
+    check_profile(functional)
     run = ProfileRun(functional, np.asarray(theta), numbers, None, tuple(devices), callback)
     # for one number F is the square of t: the limit of two by the ratio of their quantiles
     ratio = special.chdtri(2, 1 - level) / special.chdtri(1, 1 - level)

@@ -67,7 +67,7 @@ class Members(eqx.Module):
         - `functional`: the objective of all.
         - `theta0`: the starts in search space, (E, p). Those outside the bounds are moved onto them.
         """
-        _refuse_adaptive(functional)
+        refuse_adaptive(functional)
         lower, upper = functional.controls.box()
         return Members(functional, {}, jnp.clip(jnp.asarray(theta0, jnp.float64), lower[None], upper[None]))
 
@@ -206,7 +206,7 @@ def _members(functionals: Sequence[Functional], theta0: Float[Array, "E p"]) -> 
     """Members from functionals that are stacked. What is equal in all is taken out of the stack."""
     stack, sizes = stacked(functionals), [extent(f) for f in functionals]
     first = sliced(stack, 0)
-    _refuse_adaptive(first)
+    refuse_adaptive(first)
     own = {path: x for path, x in _leaves(stack).items() if eqx.is_array(x) and _differs(np.asarray(x))}
     return Members(first, own, theta0, np.array(sizes, float) if len({*sizes}) > 1 else None)
 
@@ -230,6 +230,7 @@ def _filled(functional: Objective, arrays: dict[str, Any]) -> Objective:
     return jax.tree_util.tree_map_with_path(lambda path, x: arrays.get(jax.tree_util.keystr(path), x), functional)
 
 
-def _refuse_adaptive(functional: AbstractObjective) -> None:
+def refuse_adaptive(functional: AbstractObjective) -> None:
+    """Refuse adaptive steps, which differ from fit to fit."""
     if functional.steps is not None:
-        raise PdefitError("Members expect constant steps; set dt in place of adaptive steps")
+        raise PdefitError("Many fits in one program expect constant steps; set dt in place of adaptive steps")

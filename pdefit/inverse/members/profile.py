@@ -11,10 +11,18 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members._profile_run import Profile as Profile
 from pdefit.inverse.members._profile_run import ProfileRun
 from pdefit.inverse.members._run import MemberProgress
+from pdefit.inverse.members.members import refuse_adaptive
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import Single
 from pdefit.inverse.uncertainty.control_values import are_numbers
+
+
+def check_profile(functional: AbstractObjective) -> None:
+    """Refuse a fit along whose numbers no profile leads."""
+    refuse_adaptive(functional)
+    if functional.formulation != Single():
+        raise PdefitError("Profiles expect one trajectory; set formulation=single")
 
 
 def profiles(
@@ -54,8 +62,7 @@ def profiles(
 
     Source: S. A. Murphy, A. W. van der Vaart, J. Am. Stat. Assoc. 95:449 (2000), doi:10.1080/01621459.2000.10474219.
     """
-    if functional.formulation != Single():
-        raise PdefitError("Profiles expect one trajectory; set formulation=single")
+    check_profile(functional)
     run = ProfileRun(functional, np.asarray(theta), elements(functional, names), optimizer, tuple(devices), callback)
     limit = run.limit(level, sigma_stated)
     if resume is not None:

@@ -84,7 +84,13 @@ class Starts:
                 wide = np.sqrt(np.mean(theta0[span] ** 2)) or 1.0
                 found[1:, span] = wide * random.standard_normal((self.count - 1, c.size))
         lower, upper = controls.box()
-        return jnp.clip(jnp.asarray(found), lower[None], upper[None])
+        points = jnp.clip(jnp.asarray(found), lower[None], upper[None])
+        if np.array_equal(points, np.broadcast_to(points[:1], points.shape)):
+            raise PdefitError(
+                "starts vary nothing: states and smooth fields keep their guess, and one start is the guess itself; remove "
+                "starts, let a number be unknown, or set starts.count"
+            )
+        return points
 
     def _cube(self, dimensions: int, seed: int) -> Float[np.ndarray, "n d"]:
         """Points of the unit cube, one for each start but the guess."""

@@ -112,8 +112,8 @@ def _guesses(
     system = problem.system
     if not isinstance(system, AbstractDataState):
         raise PdefitError(
-            f"Segments start from the data, but the field '{missing[0]}' is not observed at every node and "
-            f"{type(system).__name__} has no init_from_data to find it; use formulation=single, or observe it"
+            f"States from data expect the field '{missing[0]}' in every frame where they begin, and {type(system).__name__} "
+            f"has no init_from_data to find it; observe it, or use formulation=single and initial=system"
         )
     states = [named_fields(system.init_from_data(observations, int(i))) for i in nodes]
     return {n: jnp.stack([s[n] for s in states]) for n in missing}

@@ -72,12 +72,13 @@ def test_keys_of_an_object_go_with_its_name(own):
         "experiment=own", "solver={order: null}", "stages.fit.optimizer.products=7",
         "stages.fit.optimizer={name: gauss_newton_cg}",
         "stages.near.optimizer.name=gradient_descent", "formulation.name=single", "twin.solver.name=euler", "twin=self",
-        "adjoint.levels=4",
+        "adjoint.levels=4", "system.name=reaction/bistable", "system.D=3.0",
     )  # fmt: skip
     assert found["stages"]["fit"]["optimizer"] == {"name": "gauss_newton_cg", "products": 7}
     assert found["stages"]["near"] == {"optimizer": {"name": "gradient_descent"}, "max_iterations": 3}
     assert found["formulation"] == {"name": "single"} and found["twin"]["solver"] == {"name": "euler"}
     assert found["solver"] == {"name": "rkc", "stages": 5, "order": None} and found["adjoint"]["levels"] == 4
+    assert found["system"] == {**own("experiment=own")["system"], "name": "reaction/bistable", "D": 3.0}
 
 
 def test_an_experiment_replaces_what_the_one_before_chose(own):

@@ -39,6 +39,44 @@ class Growth(pdefit.AbstractSystem, pdefit.capabilities.AbstractDataState):
         return State(observations.values["N"][index])
 
 
+class Plain(pdefit.AbstractSystem):
+    """The same without a state from data."""
+
+    time_unit = "h"
+    r: Array = pdefit.parameter(unit="1/h", positive=True)
+    K: Array = pdefit.parameter(unit="1", positive=True)
+
+    def vector_field(self, t, y, args):
+        return State(self.r * y.N * (1 - y.N / self.K))
+
+    def init(self, key):
+        return State(jnp.asarray(0.5))
+
+
+class Two(NamedTuple):
+    N: Array
+    M: Array
+
+
+class Pair(Plain):
+    """With a field that is not seen."""
+
+    def vector_field(self, t, y, args):
+        return Two(self.r * y.N * (1 - y.N / self.K), -y.M)
+
+    def init(self, key):
+        return Two(jnp.asarray(0.5), jnp.asarray(0.5))
+
+
+class Taken(Plain):
+    """With a parameter that has the name of a part of the problem."""
+
+    y0: Array = pdefit.parameter(default=0.05)
+
+    def init(self, key):
+        return State(self.y0)
+
+
 class Frozen(Growth):
     """Numbers of Python in its start."""
 
@@ -120,6 +158,25 @@ def test_states_from_data_are_those_of_the_first_frame(load):
     np.testing.assert_allclose(nodes.first.problem.nodes.N, growth(np.append(1.0, TS[:-1])))
     with pytest.raises(pdefit.PdefitError, match=r"nothing is seen at t = 0, where they begin; .* times.start=1"):
         load("times.start=0.0", "stages.main.window=2.0")
+
+
+def test_the_first_frame_is_the_state_of_any_system_that_is_seen(load):
+    first = load("system.name=plain", "initial=data").first
+    assert float(first.problem.y0.N) == growth(1.0) and [c.name for c in first.controls.items] == ["r", "K"]
+    assert off(first) < 1e-8
+    with pytest.raises(
+        pdefit.PdefitError, match=r"initial=data expects values at t = 0, .* set times.start=1, or make"
+    ):
+        load("system.name=plain", "initial=data", "times.start=0.0")
+    with pytest.raises(pdefit.PdefitError, match="States from data expect the field 'M' .* Pair has no init_from_data"):
+        load("system.name=pair", "initial=data", "observe={name: select, fields: [N]}")
+
+
+def test_a_parameter_is_not_called_as_a_part_of_the_problem(load):
+    with pytest.raises(
+        pdefit.PdefitError, match="A parameter of Taken is called 'y0', but in controls y0, observe, .*"
+    ):
+        load("system.name=taken", "controls={r: log, y0: log}")
 
 
 def test_each_recording_has_its_start(load):
