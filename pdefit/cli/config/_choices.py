@@ -1,6 +1,6 @@
 """Choices in a configuration: where another name is chosen, the keys of the former choice go."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from omegaconf import DictConfig
@@ -20,9 +20,7 @@ def replace_by_name(dest: BaseContainer, src: BaseContainer) -> None:
     _MERGE(dest, src)
 
 
-def drop_former(
-    experiment: DictConfig, chosen: Mapping[str, str | None], last: Mapping[str, str | None], typed: Collection[str]
-) -> None:
+def drop_former(experiment: DictConfig, chosen: Mapping[str, Any], last: Mapping[str, Any], typed: Set[str]) -> None:
     """Remove the keys that an experiment gives to other choices of groups than the last ones.
 
     **Arguments:**

@@ -35,8 +35,7 @@ def apart() -> Iterator[None]:
     # Hydra's own configuration is in the store of structured ones, and so is an experiment in a file
     store: Any = {ConfigStore: copy.deepcopy(ConfigStore.instance())}
     instances, resolvers = Singleton._instances, BaseContainer._resolvers
-    loader, resolve = omegaconf._utils.get_yaml_loader, Container.resolve_parse_tree
-    merge = BaseContainer._map_merge
+    loader, resolve, merge = omegaconf._utils.get_yaml_loader, Container.resolve_parse_tree, BaseContainer._map_merge
     Singleton._instances, BaseContainer._resolvers = store, copy.copy(resolvers)
     try:
         register_resolvers()

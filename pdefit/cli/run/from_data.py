@@ -74,9 +74,9 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         if isinstance(system, AbstractDataState):
             return system.init_from_data((observe.inverted(located) or located).from_first_frame)
         if first := located.first_frame:
+            remedy = f"set times.start={located.ts[first]:g}, or make the state a control"
             raise PdefitError(
-                f"initial=data expects values at t = {located.ts[0]:g}, where the trajectory begins, but the first are at "
-                f"{located.ts[first]:g}; set times.start={located.ts[first]:g}, or make the state a control"
+                f"initial=data expects values at t = {located.ts[0]:g}, where trajectories begin; {remedy}"
             )
         problem = Problem(system, system.init(jax.random.key(settings.seed)), observe, args=args)
         return jax.tree.map(lambda x: x[0], node_states(problem, located, np.zeros(1, int)))
