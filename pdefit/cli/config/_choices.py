@@ -33,13 +33,14 @@ def drop_former(experiment: DictConfig, chosen: Mapping[str, Any], last: Mapping
         section: Any = experiment._get_node(group)
         name = _name(section)
         if last[group] != (name or chosen[group]) and (group in typed or last[group] != chosen[group]):
-            kept = {key: section._get_node(key) for key in _KEPT.get(group, ()) if section and key in section}
+            content = section._value() if isinstance(section, DictConfig) else None
+            kept = {key: content[key] for key in _KEPT.get(group, ()) if isinstance(content, dict) and key in content}
             experiment.pop(group)
             experiment.update({group: kept} if kept else {})
 
 
 def _name(node: Any) -> str | None:
     """The name by which a node chooses, as it is written."""
-    content = node.__dict__["_content"]
+    content = node._value()
     name = content["name"]._value() if isinstance(content, dict) and "name" in content else content
     return name if isinstance(name, str) and name != "???" else None

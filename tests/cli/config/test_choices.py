@@ -21,6 +21,8 @@ driver: {name: hosted, device: 2 GB}
 formulation: {name: segments, length: 1.0, continuity: 0.1}
 twin: {refine: 1, solver: {name: dopri8}, dt: 0.1, system: {D: 2.0}}
 starts: {count: 40}
+batch: loop
+uncertainty: null
 stages:
   near: {optimizer: {name: lbfgs, memory: 5}, max_iterations: 3}
   fit: {optimizer: {name: lbfgs, memory: 5}}
@@ -29,6 +31,8 @@ CHILD = """
 defaults:
   - /experiment/own
   - override /solver: rk4
+  - override /twin: null
+twin: null
 stages:
   fit: {optimizer: {name: gauss_newton_cg, products: 9}}
 """
@@ -57,7 +61,7 @@ def test_what_nothing_takes_the_place_of_stays(own):
 def test_keys_of_a_group_go_with_its_choice(own):
     words = {
         "solver": "etdrk4", "adjoint": "interpolating", "driver": "traced", "formulation": "single", "twin": "self",
-        "starts": "latin_hypercube", "stages": "levenberg_marquardt",
+        "starts": "latin_hypercube", "stages": "levenberg_marquardt", "batch": "chunk", "uncertainty": "bootstrap",
     }  # fmt: skip
     found = own("experiment=own", *(f"{g}={c}" for g, c in words.items()), "starts.count=7", "twin.refine=3")
     expected = {group: shipped(f"{group}/{choice}.yaml") for group, choice in words.items()}
@@ -83,7 +87,7 @@ def test_keys_of_an_object_go_with_its_name(own):
 
 def test_an_experiment_replaces_what_the_one_before_chose(own):
     found = own("experiment=child")
-    assert found["solver"] == {"name": "rk4"} and found["starts"]["count"] == 40
+    assert found["solver"] == {"name": "rk4"} and found["starts"]["count"] == 40 and found["twin"] is None
     assert found["stages"]["fit"]["optimizer"] == {"name": "gauss_newton_cg", "products": 9}
 
 
