@@ -16,9 +16,7 @@ from pdefit.data.readers.variable import DataFile
 from pdefit.data.units import Conversion
 
 # what to do about a table with a row for each value of each variable
-_LONG = (
-    "; if '{0}' says what a row measured, write a column of each: pandas.DataFrame.pivot(index='{1}', columns='{0}')"
-)
+_LONG = "; if '{0}' says what a row measured, make columns of it: pandas.DataFrame.pivot(index='{1}', columns='{0}')"
 
 
 class Frames:
@@ -286,7 +284,7 @@ def _place(ts: np.ndarray, name: str, file: DataFile) -> str:
     before = f", after {ts[at - 1]:g}" if at else ""
     points = "; if it lists points, name their coordinates (data.coordinates={x: NAME})" if known.all() else ""
     text = next((column for column, v in file.items() if v.refusal and file.is_foreign), None)
-    points = _LONG.format(text, name) if points and text else points
+    points += _LONG.format(text, name) if points and text else ""
     return f"sort the file's frames (time {at}, counted from 0, is {ts[at]:g}{before}){points}"
 
 

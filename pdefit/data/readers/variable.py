@@ -260,8 +260,7 @@ def refuse_many(count: int, path: Path, name: str = "") -> None:
     """
     if count > _MOST_VARIABLES or name.count("/") > _MOST_LEVELS:
         raise PdefitError(
-            f"'{path.name}' has over {_MOST_VARIABLES} variables, or {_MOST_LEVELS} levels of groups; copy what a fit takes into "
-            f"a file of its own"
+            f"'{path.name}' has over {_MOST_VARIABLES} variables or {_MOST_LEVELS} levels of groups; copy those that are fitted"
         )
 
 

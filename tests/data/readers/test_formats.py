@@ -199,7 +199,7 @@ def test_a_file_of_too_many_variables_is_refused_before_they_are_read(name, tmp_
     with opened(tmp_path / name) as file:
         assert len(file) > 0
     write(8, 4)
-    with pytest.raises(PdefitError, match=f"'{name}' has over 7 variables, or 3 levels of groups; copy what"):
+    with pytest.raises(PdefitError, match=f"'{name}' has over 7 variables or 3 levels of groups; copy those"):
         with opened(tmp_path / name):
             pass
 

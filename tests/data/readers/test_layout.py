@@ -108,7 +108,7 @@ def test_a_long_table_comes_with_the_way_to_a_wide_one(tmp_path):
     with pytest.raises(PdefitError) as refused:
         read_observations(tmp_path / "m.tsv", {"A": "measurement"})
     call = "pandas.DataFrame.pivot(index='time', columns='observableId')"
-    assert f"if 'observableId' says what a row measured, write a column of each: {call}" in str(refused.value)
+    assert f"if 'observableId' says what a row measured, make columns of it: {call}" in str(refused.value)
     wide = pandas.read_table(tmp_path / "m.tsv").pivot(index="time", columns="observableId", values="measurement")
     wide.to_csv(tmp_path / "wide.csv")
     assert read_observations(tmp_path / "wide.csv", {"B": "B"}).values["B"].tolist() == [5, 6, 7]
