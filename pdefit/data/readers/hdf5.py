@@ -50,10 +50,9 @@ def refuse_foreign(file: h5py.File, path: Path) -> None:
     with sound("", path):
         links, items = listed(file.visititems_links, path), listed(file.visititems, path)
         foreign = [name for name, link in links.items() if isinstance(link, h5py.ExternalLink)]
-        stored = {name: item for name, item in items.items() if isinstance(item, h5py.Dataset)}
-        name = next(iter(foreign + [name for name, item in stored.items() if item.external or item.is_virtual]), "")
-    if name:
-        raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")
+        foreign += [n for n, x in items.items() if isinstance(x, h5py.Dataset) and (x.external or x.is_virtual)]
+    if foreign:
+        raise PdefitError(f"'{foreign[0]}' in '{path}' takes its values from another file; copy them into this one")
 
 
 def listed(visit: Callable[[Callable], Any], path: Path, skip: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -78,8 +77,7 @@ def hdf5_variables(file: h5py.File, path: Path) -> DataFile:
     """The variables of an open file. xarray is not used: one that it does not take costs it all others."""
     with sound("", path):
         stored = {name: x for name, x in listed(file.visititems, path).items() if isinstance(x, h5py.Dataset)}
-        links = listed(file.visititems_links, path).items()
-    links = [name for name, link in links if not isinstance(link, h5py.HardLink)]
+        links = [n for n, x in listed(file.visititems_links, path).items() if not isinstance(x, h5py.HardLink)]
     return DataFile(path, stored, lambda name: _record(name, stored, path), links, file.attrs)
 
 
