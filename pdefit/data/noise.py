@@ -83,8 +83,8 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
     if not found:
         count = observations.ts.size - observations.first_frame
         raise PdefitError(
-            f"sigma: auto finds fewer than {_FEWEST} second differences in time of '{name}' ({count} frames); give sigma as a "
-            f"number, or more frames"
+            f"sigma: auto finds fewer than {_FEWEST} second differences in time of '{name}' ({count} frames); leave sigma "
+            f"out, so that residuals decide it, or give a number"
         )
     if not all(np.isfinite(s) for s, *_ in found):
         raise PdefitError(
@@ -96,7 +96,7 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
     if not sigma > 0:
         raise PdefitError(
             f"sigma: auto finds that more than half of the second differences in time of '{name}' are exactly zero "
-            f"(constant or coarsely rounded values); give sigma as a number"
+            f"(constant or coarsely rounded values); leave sigma out, so that residuals decide it, or give a number"
         )
     return NoiseEstimate(sigma, error, order, count, settled=order < found[-1][2])
 

@@ -181,6 +181,14 @@ def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
     raise PdefitError(f"'{text}' is no unit that is known; write for example mm/s, um, day, degC or 1")
 
 
+def is_unit(text: str) -> bool:
+    """Test for a unit that is known."""
+    try:
+        return bool(_quantity(text))
+    except PdefitError:
+        return False
+
+
 def _written_for_pint(text: str) -> str:
     """A unit in the syntax of Python. ValueError where it is none of the grammar."""
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_DIGITS)} ", text).replace("**", "^").rstrip()

@@ -114,9 +114,12 @@ def test_a_large_film_is_thinned():
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (np.random.default_rng(0).normal(size=(2, 100)), ("'u'", "2 frames")),
+        (
+            np.random.default_rng(0).normal(size=(2, 100)),
+            ("'u'", "2 frames", "leave sigma out, so that residuals decide it, or give a number"),
+        ),
         (np.random.default_rng(0).normal(size=21), ("'u'", "fewer than 20")),
-        (np.ones((50, 3)), ("'u'", "exactly zero")),
+        (np.ones((50, 3)), ("'u'", "exactly zero", "leave sigma out")),
         (1e308 * (-1.0) ** np.arange(50)[:, None] * np.ones((50, 3)), ("'u'", "too large")),
         (np.round(0.3 * np.random.default_rng(0).normal(size=(50, 30))), ("'u'", "rounded")),
     ],

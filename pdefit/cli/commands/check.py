@@ -163,9 +163,10 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
         films = [film for film in films if film.name in (vectors.film.name, *vectors.names)]
     if found.time != "time":
         data["time"] = found.time
-    held = dict(zip(data["variables"], (film.sigma or "auto" for film in films for _ in _variables(film)), strict=True))
-    unstated = [field for film in films if film.moves and not film.sigma for field in _variables(film)]
-    data |= {} if unstated else {"sigma": "auto" if set(held.values()) == {"auto"} else held}
+    sigma = [film.sigma or (film.noise and "auto") for film in films for _ in _variables(film)]
+    held = {field: of for field, of in zip(data["variables"], sigma, strict=True) if of}
+    unstated = [field for field in data["variables"] if field not in held]
+    data |= {"sigma": "auto" if {*sigma} == {"auto"} else held} if held else {}
     crops = {film.crop for film in films if film.grid}
     data |= {"crop": [list(ends) for ends in next(iter(crops))]} if len(crops) == 1 and () not in crops else {}
     coordinates = {dim: where for film in films for dim, where in film.coordinates.items()}
@@ -177,7 +178,7 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
     text += _yaml({"data": data})
     if unstated:
         numbers = ", ".join(f"{field}: NUMBER" for field in unstated)
-        text += f"  # sigma: {{{numbers}}}, which you know: these points move, so differences in time do not show it\n"
+        text += f"  # differences in time show no sigma of {', '.join(unstated)}: leave it out, or state sigma: {{{numbers}}}\n"
     text += f"recordings: {found.axis}\n" if found.recordings else ""
     if found.ts[0] > 0 and not window:
         text += f"# times: {{start: 0.0}}, the time of your initial state, if it is not the first frame, at {found.ts[0]:.6g}\n"

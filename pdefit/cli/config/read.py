@@ -53,6 +53,8 @@ SECTIONS = ("data", "twin", "times", "system", "initial", "args", "observe", "ho
 # names of recordings are those of folders
 _NAME = re.compile(r"\w[\w.-]*")
 _EXAMPLE = "a list of files, the axis of one file along which they lie, or NAME: {data: {path: FILE}}"
+# recordings that are given one by one, at most: the configuration of each takes 20 ms
+_MOST = 2000
 
 
 def each_recording(node: Mapping[str, Any], key: str = "recordings") -> str | dict[str, dict[str, Any]]:
@@ -80,6 +82,8 @@ def each_recording(node: Mapping[str, Any], key: str = "recordings") -> str | di
             )
     if not isinstance(given, Mapping) or not given:
         raise PdefitError(f"{key} expects {_EXAMPLE}, but got {given!r}")
+    if len(given) > _MOST:
+        raise PdefitError(f"{key} expects up to {_MOST}, but got {len(given)}; write one file of them, {key}: AXIS")
     return {
         str(name): _one(node, key, str(name), changes, number) for number, (name, changes) in enumerate(given.items())
     }

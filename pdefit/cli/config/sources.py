@@ -120,7 +120,7 @@ class DataSettings:
       logarithms. Residuals decide one sigma for each of several variables without any.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
       added to that of a stated sigma.
-    - `time`: name of the variable with the times; null for `time`.
+    - `time`: name of the variable with the times; null for `time`. If the file has none, the time between its frames.
     - `coordinates`: by axis the name of the variable with its positions; null in place of a name leaves the axis
       unchecked.
     - `axes`: by field, or by argument of the system, the names of the axes of its variable, where the file leaves their
@@ -136,7 +136,7 @@ class DataSettings:
     variables: Annotated[dict[str, str], mapping_of("field: variable, e.g. {u: intensity}", is_text, least=1)]
     sigma: Annotated[str | Mapping[str, Any], _SIGMA] = dataclasses.field(default_factory=dict)
     noise: Annotated[float, _NOISE] = 0.0
-    time: str | None = None
+    time: str | TimeStep | None = None
     coordinates: Annotated[dict[str, str | None], _COORDINATES] = dataclasses.field(default_factory=dict)
     axes: Annotated[dict[str, list[str]], _AXES] = dataclasses.field(default_factory=dict)
     crop: Annotated[tuple[tuple[int, int], ...], _CROP] = ()

@@ -206,7 +206,8 @@ def _units(
 
     Where the system has no unit of length or time, the file's are taken, so no other one may be declared.
     """
-    time, dims = data.time or "time", {dim for where in fields.values() for dim in where.dims}
+    time = data.time if isinstance(data.time, str) else "time"
+    dims = {dim for where in fields.values() for dim in where.dims}
     length = next((u for dim in sorted(dims) if (u := frames.unused.get(data.coordinates.get(dim) or dim))), "1")
     for name, info in parameters(system).items():
         about = f"The units of '{frames.name}' are taken where the system has none; {name}"

@@ -14,6 +14,7 @@ from pdefit.cli.config.sources import DataSettings
 from pdefit.cli.run.positions import check_positions
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.layout import orders
 from pdefit.data.readers.observations import about_units, read_arrays
 from pdefit.data.readers.recordings import part_of
 from pdefit.data.readers.variable import DataFile, Variable, in_memory
@@ -89,7 +90,7 @@ def _film(stored: Variable, key: str, places: FieldCoords, data: DataSettings) -
         told = ", ".join(f"{dim} has {size}" for dim, size in zip(places.dims, sizes, strict=True))
         raise PdefitError(
             f"The axes ({', '.join(name or '?' for name in names)}) of {stored.where} have the lengths {shape}, where {told}, "
-            f"so their order is open; state it in the order of the file, e.g. +data.axes={{{key}: [{', '.join(called)}]}}"
+            f"so their order is open; state that of the file, {orders(key, range(len(shape)), ways, called)}"
         )
     order, dims = [*range(len(shape))], [""] * len(shape)
     for slot, i, dim in zip(sorted(fits[0]), fits[0], places.dims, strict=True) if fits else ():

@@ -153,8 +153,8 @@ def read_film(
     order = dims[: len(grid)]
     if positions and dims == AXES and len({*grid}) < len(grid) and not (file.is_foreign or any(variable.labels)):
         remarks.append(
-            f"'{name}' names no axes, of which some are equally long: time, {', '.join(order)} is taken for their order; where "
-            f"it is another, state it, e.g. data.axes={{FIELD: [time, {', '.join(reversed(order))}]}}"
+            f"'{name}' names no axes, of which some are equally long, so their order is open: time, {', '.join(order)} is "
+            f"taken; if the file has another one, state that (data.axes)"
         )
     ends = [about_ends(name, values, i, dims[i - 1]) for i in range(1, 1 + len(grid)) if len(grid) <= len(dims)]
     remarks += [remark for remark in ends if remark]

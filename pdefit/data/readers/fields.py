@@ -85,6 +85,8 @@ class Film:
             count, self.total = int(n_done.stored[()]), int(time.shape[0])
             self.ts: np.ndarray = np.asarray(time.stored[:count], float)
             self.time_unit = str(time.attributes.get("unit", ""))
+            if self.time_unit != EVALUATION and not np.all(np.diff(self.ts) > 0):
+                raise PdefitError(f"The times in '{self.path}' do not increase, so the film is damaged; put it back")
             self.title = str(file.attributes.get("title", ""))
             later = np.flatnonzero(phase.stored[:count])
             self.forecast = int(later[0]) if later.size else count

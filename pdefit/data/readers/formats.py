@@ -19,20 +19,24 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
-from pdefit.data.readers.hdf5 import hdf5_variables, open_hdf5
-from pdefit.data.readers.variable import DAMAGED, DataFile, Variable, in_memory, sound
+from pdefit.data.readers.hdf5 import hdf5_variables, listed, open_hdf5
+from pdefit.data.readers.variable import DAMAGED, DataFile, Variable, in_memory, refuse_many, sound
+from pdefit.data.units import is_unit
 
 # copies in memory: as it was read, in float64, and converted
 _COPIES = 3
+# a name and its unit in brackets, and blanks between columns: no bracket follows them
+_WITH_UNIT, _BLANKS = re.compile(r"(.*\S)\s+(?:\[([^\[\]]+)\]|\((.+)\))"), r"\s+(?![\[(])"
 _NUMBERS = {"double", "single", "logical", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
 
 
 class _Variable(NamedTuple):
-    """A variable of a file: its name, its shape as far as the file states it, and the function that reads its value."""
+    """A variable of a file: its name, its shape and unit as far as the file states them, and the function that reads it."""
 
     name: str
     shape: tuple[int, ...]
     read: Callable[[], Any]
+    unit: str | None = None
 
 
 class _Refused(Exception):
@@ -99,7 +103,8 @@ def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
     records: dict[str, Variable] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for stated, shape, read in variables:
+        for number, (stated, shape, read, unit) in enumerate(variables, 1):
+            refuse_many(number, path)
             # damaged names go on behind their end
             name = stated.partition("\0")[0]
             try:
@@ -115,7 +120,7 @@ def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
             for key, value in found.items():
                 empty = Variable(key, path, np.zeros(()), (), refusal=str(value))
                 # of two variables of one name the first is read
-                records.setdefault(key, empty if isinstance(value, str) else in_memory(key, path, value))
+                records.setdefault(key, empty if isinstance(value, str) else in_memory(key, path, value, unit))
     return records
 
 
@@ -156,12 +161,10 @@ def _matlab_5(path: Path) -> Iterator[_Variable]:
 
 def _matlab_7(path: Path) -> Iterator[_Variable]:
     """Variables of a file of MATLAB 7.3, which is HDF5 with the axes in reverse order."""
-    found: list[tuple[str, Any]] = []
     with open_hdf5(path) as stored:
-        # does not follow links
-        stored.visititems(lambda name, item: found.append((name, item)))
-        for name, item in found:
-            if not name.startswith("#") and (isinstance(item, h5py.Dataset) or "MATLAB_sparse" in item.attrs):
+        # cells refer to what begins so
+        for name, item in listed(stored.visititems, path, ("#",)).items():
+            if isinstance(item, h5py.Dataset) or "MATLAB_sparse" in item.attrs:
                 yield _Variable(name, getattr(item, "shape", None) or (), partial(_values, item))
 
 
@@ -193,7 +196,10 @@ def _archive(path: Path) -> Iterator[_Variable]:
 
 
 def _table(path: Path) -> Iterator[_Variable]:
-    """Columns of a table of text with a header, which may be the comment above it. Empty cells, NA and NaN are missing."""
+    """Columns of a table of text with a header, which may be the comment above it. Empty cells, NA and NaN are missing.
+
+    Units follow the names in brackets, as in `t [h]`.
+    """
     import pandas
 
     # a cell takes two characters or more in the file, and a text of Python in memory
@@ -204,17 +210,23 @@ def _table(path: Path) -> Iterator[_Variable]:
         with open(path, encoding="utf-8-sig") as lines:
             while first.startswith("#") or first.isspace():
                 above, first = first, lines.readline()
-        separator = next((s for s in ";\t," if s in first), r"\s+")
+        separator = next((s for s in ";\t," if s in first), _BLANKS)
+        refuse_many(len(re.split(separator, first)), path)
+        # pandas is fast with plain blanks
+        sep = r"\s+" if separator == _BLANKS and not re.search(r"\s[\[(]", first) else separator
         options = {"header": None, "comment": "#", "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
         # pandas takes a name such as http:a.csv for an address
-        cells = pandas.read_csv(path.absolute(), sep=separator, **options)
+        cells = pandas.read_csv(path.absolute(), sep=sep, **options)
     except ValueError as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise PdefitError(f"'{path.name}' cannot be read as a table of text: {reason}; correct it") from None
     numbers = cells.apply(pandas.to_numeric, errors="coerce")
     start = 0 if numbers.iloc[0].notna().all() else 1
     header = cells.iloc[0] if start else re.split(separator, above.strip("# \n"))
-    names = [str(name).strip() for name in header]
+    heads = [str(name).strip() for name in header]
+    units = dict(map(_name_and_unit, heads))
+    # brackets that tell columns apart are no units
+    names = [*units] if len(units) == len(heads) else heads
     if len(names) != cells.shape[1]:
         raise PdefitError(f"'{path.name}' has no header; write the names of its columns into its first line")
     if len(set(names)) < len(names):
@@ -226,12 +238,20 @@ def _table(path: Path) -> Iterator[_Variable]:
         if wrong.size:
             raise _Refused(
                 f"holds '{wrong.iloc[0][:30]}' in row {wrong.index[0] + 1 - start}, where a number with a decimal point is "
-                f"expected; correct that column"
+                f"expected; correct that column, and write units into the header, as in `t [h]`"
             )
         return values.to_numpy(float)
 
     for column, name in enumerate(names):
-        yield _Variable(name, (), partial(read, column))
+        yield _Variable(name, (), partial(read, column), units.get(name))
+
+
+def _name_and_unit(head: str) -> tuple[str, str | None]:
+    """The name of a column and its unit, as in `t [h]`; round brackets may hold a remark in place of a unit."""
+    found = _WITH_UNIT.fullmatch(head)
+    if found is None or not (found[2] or is_unit(found[3])):
+        return head, None
+    return found[1], "1" if found[2] == "-" else found[2] or found[3]
 
 
 def read_table(path: Path) -> dict[str, dict[str, float]]:

@@ -10,10 +10,13 @@ import numpy as np
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit.data.readers._beside_values import Coordinate, Deviations, convertible, coordinate, deviations
 from pdefit.data.readers.formats import opened
-from pdefit.data.readers.layout import arranged
+from pdefit.data.readers.layout import arranged, with_times
 from pdefit.data.readers.recordings import check_entries, part_of
 from pdefit.data.readers.variable import DataFile
 from pdefit.data.units import Conversion
+
+# what to do about a table with a row for each value of each variable
+_LONG = "; if '{0}' says what a row measured, make columns of it: pandas.DataFrame.pivot(index='{1}', columns='{0}')"
 
 
 class Frames:
@@ -43,7 +46,7 @@ class Frames:
       axis of its own.
     - `units`: the model's unit of each field.
     - `time_unit`: the model's unit of time.
-    - `time`: the variable that holds the times.
+    - `time`: the variable that holds the times; the time between frames, in the model's unit, if the file has none.
     - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames.
     - `dims`: names of the model's axes after time, in their order.
     - `coordinates`: for some axes the variable that holds their positions; by default the one called as the axis.
@@ -60,7 +63,7 @@ class Frames:
         sigma: Mapping[str, str | float] | None = None,
         units: Mapping[str, str] | None = None,
         time_unit: str | None = None,
-        time: str = "time",
+        time: str | float = "time",
         start: float = -np.inf,
         stop: float = np.inf,
         dims: Sequence[str] = (),
@@ -77,7 +80,9 @@ class Frames:
             file = path if isinstance(path, DataFile) else stack.enter_context(opened(path))
             errors = [s for s in (sigma or {}).values() if isinstance(s, str)]
             check_entries(variables, file.path)
-            file = part_of(file, select, variables.values(), errors, time)
+            file = part_of(file, select, variables.values(), errors, time if isinstance(time, str) else "")
+            if not isinstance(time, str):
+                file, time = with_times(file, variables, axes or {}, time, time_unit), "time"
             found = arranged(file, variables, errors, time, dims, coordinates or {}, axes or {})
             self.file, self.remarks, self.points = found
             self.notes = file.notes
@@ -230,13 +235,14 @@ class Frames:
     def _times(self, name: str, expected: str | None) -> np.ndarray:
         """All times, in the model's unit."""
         if name not in self.file:
-            raise unknown(f"variable with times (data.time) in '{self.name}'", name, self.file)
+            told = unknown(f"variable with times (data.time) in '{self.name}'", name, self.file)
+            raise PdefitError(f"{told} If there are no times, state the time between frames: data.time=0.1.")
         stored, where = self.file[name], f"'{self.name}' ({name})"
         ts = stored.array()
         if ts.dtype.kind == "U":
             raise PdefitError(f"Times in {where} are text; numbers in the model's time unit are expected")
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
-            raise PdefitError(f"Times in {where} must be finite and increase; sort the file's frames{_place(ts)}")
+            raise PdefitError(f"Times in {where} must be finite and increase; {_place(ts, name, self.file)}")
         self._note_unit(name, stored.unit, expected)
         return convertible(stored, expected, stored.unit).values(ts)
 
@@ -269,15 +275,17 @@ class Frames:
         return _Variable(name, convertible(stored, expected, stored.unit), of)
 
 
-def _place(ts: np.ndarray) -> str:
+def _place(ts: np.ndarray, name: str, file: DataFile) -> str:
     """The first of the times that is wrong, in words, and what repeated times may mean."""
     if ts.ndim != 1 or ts.size == 0:
-        return f"; their shape is {ts.shape}"
+        return f"their shape is {ts.shape}"
     known = np.isfinite(ts)
     at = int(np.argmin(known)) if not known.all() else int(np.argmax(np.diff(ts) <= 0)) + 1
     before = f", after {ts[at - 1]:g}" if at else ""
     points = "; if it lists points, name their coordinates (data.coordinates={x: NAME})" if known.all() else ""
-    return f" (time {at}, counted from 0, is {ts[at]:g}{before}){points}"
+    text = next((column for column, v in file.items() if v.refusal and file.is_foreign), None)
+    points += _LONG.format(text, name) if points and text else ""
+    return f"sort the file's frames (time {at}, counted from 0, is {ts[at]:g}{before}){points}"
 
 
 class _Variable(NamedTuple):

@@ -5,7 +5,7 @@ virtual datasets. `refuse_foreign` looks for them in a whole file. The record of
 the other variables of a data file can be used.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.readers.variable import DataFile, Scale, Variable, is_empty_scale, sound, text
+from pdefit.data.readers.variable import DataFile, Scale, Variable, is_empty_scale, refuse_many, sound, text
 
 if TYPE_CHECKING:
     import xarray
@@ -47,26 +47,37 @@ def open_netcdf(path: Path) -> "xarray.Dataset":
 def refuse_foreign(file: h5py.File, path: Path) -> None:
     """Refuse a file that takes values from other files: by links, raw external storage or virtual datasets."""
 
-    def by_link(name: str, link: object) -> str | None:
-        return name if isinstance(link, h5py.ExternalLink) else None
-
-    def by_storage(name: str, item: object) -> str | None:
-        return name if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual) else None
-
     with sound("", path):
-        # neither of the two follows links
-        name = file.visititems_links(by_link) or file.visititems(by_storage)
-    if name:
-        raise PdefitError(f"'{name}' in '{path}' takes its values from another file; copy them into this one")
+        links, items = listed(file.visititems_links, path), listed(file.visititems, path)
+        foreign = [name for name, link in links.items() if isinstance(link, h5py.ExternalLink)]
+        foreign += [n for n, x in items.items() if isinstance(x, h5py.Dataset) and (x.external or x.is_virtual)]
+    if foreign:
+        raise PdefitError(f"'{foreign[0]}' in '{path}' takes its values from another file; copy them into this one")
+
+
+def listed(visit: Callable[[Callable], Any], path: Path, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What a visitor of h5py finds in a file, by name. It follows no links.
+
+    **Arguments:**
+
+    - `visit`: the method `visititems` or `visititems_links` of the file; `path` is its place.
+    - `skip`: how the names begin of what is left out.
+    """
+    found = dict[str, Any]()
+
+    def add(name: str, item: object) -> None:
+        found.update({} if name.startswith(skip) else {name: item})
+        refuse_many(len(found), path, name)
+
+    visit(add)
+    return found
 
 
 def hdf5_variables(file: h5py.File, path: Path) -> DataFile:
     """The variables of an open file. xarray is not used: one that it does not take costs it all others."""
-    stored, links = dict[str, h5py.Dataset](), list[str]()
     with sound("", path):
-        # neither of the two follows links
-        file.visititems(lambda name, item: stored.update({name: item} if isinstance(item, h5py.Dataset) else {}))
-        file.visititems_links(lambda name, link: None if isinstance(link, h5py.HardLink) else links.append(name))
+        stored = {name: x for name, x in listed(file.visititems, path).items() if isinstance(x, h5py.Dataset)}
+        links = [n for n, x in listed(file.visititems_links, path).items() if not isinstance(x, h5py.HardLink)]
     return DataFile(path, stored, lambda name: _record(name, stored, path), links, file.attrs)
 
 

@@ -28,6 +28,22 @@ class Arranged(NamedTuple):
     points: Mapping[str, str] = {}
 
 
+def with_times(
+    file: DataFile, variables: Mapping[str, str], axes: Mapping[str, Sequence[str]], every: float, unit: str | None
+) -> DataFile:
+    """A file with times from 0 in place of none.
+
+    **Arguments:**
+
+    - `file`, `variables`, `axes`: as of `arranged`. Time is the first axis of HDF5; other files need `axes`.
+    - `every`, `unit`: the time between frames, and its unit.
+    """
+    field, name = next(iter(variables.items()))
+    shape = file[name].checked().shape
+    at = _stated(shape, axes.get(field, [_TIME]), (), field)[0] if file.is_foreign or field in axes else 0
+    return file.replaced({_TIME: in_memory(_TIME, file.path, every * np.arange((*shape, 0)[at]), unit)})
+
+
 def arranged(
     file: DataFile,
     variables: Mapping[str, str],
@@ -102,16 +118,28 @@ def _matched(found: tuple[int, ...], lengths: Mapping[str, int], dims: Sequence[
     wanted = [lengths[d] for d in known]
     ways = [way for way in itertools.permutations(kept, len(known)) if [found[i] for i in way] == wanted]
     if len(ways) != 1:
-        example = ", ".join((*known[1:], _TIME))
         raise PdefitError(
             f"The axes of {field} have the lengths {found}, where {', '.join(f'{d} has {lengths[d]}' for d in known)}, so "
-            f"their order is open; state it in the order of the file, e.g. +data.axes={{{field}: [{example}]}}"
+            f"their order is open; state that of the file, {orders(field, kept, ways, known)}"
         )
     # axes of unknown length stand in the order of the file at the places that are left
     place = dict(zip(known, ways[0], strict=True))
     rest = [i for i in kept if i not in ways[0]]
     order = [place[d] if d in place else rest.pop(0) for d in (_TIME, *dims) if d in place or rest]
     return (*order, *rest)
+
+
+def orders(key: str, axes: Sequence[int], ways: Sequence[Sequence[int]], names: Sequence[str]) -> str:
+    """Orders of axes in words, as `data.axes` takes them: two of them at most.
+
+    **Arguments:**
+
+    - `key`: the field or argument; `axes` are the numbers of its axes, in the order of the file.
+    - `ways`: by order, the axes that have the `names`.
+    """
+    named = [dict(zip(way, names, strict=True)) for way in ways[:2]]
+    told = [f"+data.axes={{{key}: [{', '.join(of.get(i, f'axis{i}') for i in axes)}]}}" for of in named]
+    return " or ".join(told) or "data.axes"
 
 
 def _grouped(

@@ -25,7 +25,7 @@ def read_observations(
     sigma: Mapping[str, str | float] | None = None,
     units: Mapping[str, str] | None = None,
     time_unit: str | None = None,
-    time: str = "time",
+    time: str | float = "time",
     start: float = -np.inf,
     stop: float = np.inf,
     coordinates: Mapping[str, str] | None = None,
@@ -47,7 +47,7 @@ def read_observations(
     - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or the name of a variable.
     - `units`: the model's unit of each field, to which values are converted; by default they are taken as they are.
     - `time_unit`: the model's unit of time, to which times are converted.
-    - `time`: the variable that holds the times; default "time".
+    - `time`: the variable that holds the times; default "time". If the file has none, the time between its frames.
     - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames. The record
       begins at `start` also where the first frame comes later: nothing is seen then.
     - `coordinates`: for each axis of the model, in their order, the variable that holds its positions. It settles the order
@@ -136,11 +136,9 @@ def read_arrays(
 def about_units(frames: Frames) -> list[str]:
     """Remarks on variables that state no unit, and on those that state one that the model has not."""
     remarks = []
-    if frames.unitless:
+    if frames.unitless and (remedy := frames.file.unit_remedy):
         names, units = (", ".join(x) for x in (frames.unitless, frames.unitless.values()))
-        remarks.append(
-            f"'{frames.name}' states no unit for {names}; the model's are taken: {units} (an attribute `units` tells others)"
-        )
+        remarks.append(f"'{frames.name}' states no unit for {names}; the model's are taken: {units} ({remedy})")
     if frames.unused:
         stated = ", ".join(f"{name} ({unit})" for name, unit in frames.unused.items())
         remarks.append(

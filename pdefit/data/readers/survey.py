@@ -135,7 +135,7 @@ def _survey(file: DataFile, time: str | None, named: Mapping[str, str]) -> Surve
         found = dataclasses.replace(found, ts=ts, time_unit=unit)
         _add_films(found, file, parts, rows)
         remarks += dict.fromkeys(remark for film in measured(found.films) for remark in film.remarks)
-        remarks += _refused_recordings(found) + _without_units(found)
+        remarks += _refused_recordings(found) + _without_units(found, file)
     return found
 
 
@@ -166,7 +166,7 @@ def _add_films(found: Survey, file: DataFile, recorded: Mapping[str, list[str]],
         elif len(entry.shape) > 1 and found.ts.size in entry.shape[1:] and single:
             found.remarks.append(
                 f"{file[name].where} has shape {entry.shape}; its first axis must be the {found.ts.size} times, so name its "
-                f"axes, e.g. +data.axes={{u: [x, time]}}"
+                f"axes in the order of the file (data.axes)"
             )
 
 
@@ -217,17 +217,20 @@ def _likely_time(file: DataFile, entries: Mapping[str, Entry]) -> str:
     if "time" in entries:
         return "time"
     lengths = {n for e in entries.values() if len(e.shape) > 1 for n in (e.shape if file.is_foreign else e.shape[:1])}
+    lines = [e for e in entries.values() if len(e.shape) == 1 and e.shape[0] > 1 and e.low is not None]
+    rising = {e.name for e in lines if np.all(np.diff(file[e.name].array()) > 0)}
+    words = {e.name: e.name.rpartition("/")[2] for e in lines}
+    # small letters come first; beside a t, or anything else that rises, T is a temperature
+    other = {name: word.lower() for name, word in words.items() if word != "T" or rising == {name}}
+    called = ({n for n, word in of.items() if word in _TIMES or word.startswith("time")} for of in (words, other))
+    likely = next(filter(None, called), set[str]())
 
     def rank(entry: Entry) -> int:
-        last = entry.name.rpartition("/")[2].lower()
-        return 2 * (last in _TIMES or last.startswith("time")) + (entry.shape[0] in lengths and last not in AXES)
+        return 2 * (entry.name in likely) + (entry.shape[0] in lengths and words[entry.name].lower() not in AXES)
 
-    lines = [e for e in entries.values() if len(e.shape) == 1 and e.shape[0] > 1 and e.low is not None]
-    lines = [e for e in lines if rank(e)]
-    rising = [e for e in lines if np.all(np.diff(file[e.name].array()) > 0)]
     # times of a list of points repeat
-    listed = [e for e in lines if rank(e) > 1]
-    return max(rising or listed, key=rank).name if rising or listed else "time"
+    found = [e for e in lines if rank(e) > (e.name not in rising)]
+    return max(found, key=lambda e: (e.name in rising, rank(e))).name if found else "time"
 
 
 def _times(found: Survey, columns: list[str]) -> np.ndarray:
@@ -267,13 +270,13 @@ def _refused_recordings(found: Survey) -> list[str]:
     return remarks
 
 
-def _without_units(found: Survey) -> list[str]:
-    """A remark on variables for which the file states no unit."""
+def _without_units(found: Survey, file: DataFile) -> list[str]:
+    """A remark on variables for which the file states no unit, though it could."""
     names = dict.fromkeys(f.name if f.name in found.entries else f.name.rpartition("[")[0] for f in found.films)
     unitless = [name for name in names if found.entries[name].unit is None]
     unitless += [found.time] if found.time_unit is None else []
-    told = f"No unit is stated for {', '.join(unitless)}: the model's are taken; an attribute `units` tells others"
-    return [told] if unitless else []
+    told = f"No unit is stated for {', '.join(unitless)}: the model's are taken; {file.unit_remedy}"
+    return [told] if unitless and file.unit_remedy else []
 
 
 def _about_times(ts: np.ndarray, time: str) -> list[str]:

@@ -15,6 +15,8 @@ from pdefit._util.memory import too_large
 from pdefit.data.readers._packing import is_scaled, unpacked
 
 DAMAGED = "cannot be read; the file is damaged, copy it again"
+# variables of a file, and levels of its groups, at most: more take minutes and gigabytes before anything is read
+_MOST_VARIABLES, _MOST_LEVELS = 5000, 100
 # copies in memory: as it is in the file, in float64, and converted
 _COPIES = 3
 # the name of a dimension of NetCDF that has no coordinates
@@ -210,18 +212,25 @@ class DataFile(Mapping[str, Variable]):
         return len(self._names)
 
     @property
+    def unit_remedy(self) -> str:
+        """How the file may state a unit; empty for a file of a format without units, and for a table that states none."""
+        if not self.is_foreign:
+            return "an attribute `units` tells others"
+        return "`NAME [UNIT]` in its header tells others" if any(v.unit for v in self.values()) else ""
+
+    @property
     def notes(self) -> list[str]:
         """Sentences of `pdefit import` on what it did; none in files that it did not write."""
         with sound("", self.path):
             return text(self.attributes.get("import_notes")).splitlines()
 
     def replaced(self, records: Mapping[str, Variable]) -> "DataFile":
-        """The file with other records of some variables."""
+        """The file with other records of some variables, or further ones."""
 
         def record(name: str) -> Variable:
             return records[name] if name in records else self[name]
 
-        return DataFile(self.path, self, record, self.links, self.attributes, self.is_foreign)
+        return DataFile(self.path, [*self, *records], record, self.links, self.attributes, self.is_foreign)
 
 
 def in_memory(name: str, path: Path, values: np.ndarray, unit: str | None = None) -> Variable:
@@ -239,6 +248,20 @@ def text(attribute: object) -> str:
     if isinstance(attribute, bytes):
         return attribute.decode(errors="replace")
     return attribute if isinstance(attribute, str) else ""
+
+
+def refuse_many(count: int, path: Path, name: str = "") -> None:
+    """Refuse a file of which a list of its variables takes minutes.
+
+    **Arguments:**
+
+    - `count`: the number of its variables, as far as they were counted.
+    - `path`, `name`: the file, and a place in it.
+    """
+    if count > _MOST_VARIABLES or name.count("/") > _MOST_LEVELS:
+        raise PdefitError(
+            f"'{path.name}' has over {_MOST_VARIABLES} variables or {_MOST_LEVELS} levels of groups; copy those that are fitted"
+        )
 
 
 @contextmanager

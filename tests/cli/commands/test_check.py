@@ -173,8 +173,10 @@ def test_tables_of_series_and_of_points(pdefit_inside, tmp_path):
     (tmp_path / "pelts.csv").write_text("year,lynx,hare\n1900,4,30\n1901,6,47\n1902,10,70\n")
     code, out, _ = pdefit_inside("check", "pelts.csv", "picture=false")
     assert code == 0
-    data = {"path": "pelts.csv", "variables": {"hare": "hare", "lynx": "lynx"}, "time": "year", "sigma": "auto"}
-    assert _configuration(out) == {"data": data}
+    data = {"path": "pelts.csv", "variables": {"hare": "hare", "lynx": "lynx"}, "time": "year"}
+    # remark and lines agree: three years show no noise
+    assert _configuration(out) == {"data": data} and out.count("leave sigma out, so that residuals decide it") == 2
+    assert "# differences in time show no sigma of hare, lynx: leave it out, or state sigma: {hare: NUMBER, lynx" in out
     (tmp_path / "probes.csv").write_text("t,x,y,u\n0,1,2,3\n0,2,2,4\n1,1,3,5\n2,0,0,6\n")
     code, out, _ = pdefit_inside("check", "probes.csv", "picture=false")
     assert code == 0 and "is a list of 4 points; they were grouped into 3 times of 2 at most" in out
@@ -186,13 +188,31 @@ def test_tables_of_series_and_of_points(pdefit_inside, tmp_path):
     }
     observe = {"name": "at", "fields": ["u"]}
     # its points are elsewhere at each time
-    assert _configuration(out) == {"data": data, "observe": observe} and "# sigma: {u: NUMBER}, which you know" in out
+    assert (
+        _configuration(out) == {"data": data, "observe": observe} and "leave it out, or state sigma: {u: NUMBER}" in out
+    )
     (tmp_path / "places.csv").write_text("t,lon,lat,u\n0,1,2,3\n0,2,2,4\n1,1,3,5\n2,0,0,6\n")
     code, out, _ = pdefit_inside("check", "places.csv", "picture=false")
     assert code == 1 and "(time 1, counted from 0, is 0, after 0); if it lists points, name their coordinates" in out
     code, out, _ = pdefit_inside("check", "places.csv", "x=lon", "y=lat", "picture=false")
     places = {"path": "places.csv", "coordinates": {"x": "lon", "y": "lat"}}
     assert code == 0 and _configuration(out) == {"data": data | places, "observe": observe}
+
+
+def test_sigma_of_each_variable_is_proposed_where_it_can_be_had(pdefit_inside, tmp_path):
+    u = 0.1 * np.random.default_rng(0).standard_normal(40)
+    _written(tmp_path / "film.h5", time=np.arange(40.0), u=u, v=np.arange(40.0) // 20, w=u, w_sigma=np.full(40, 0.1))
+    found = _configuration(out := pdefit_inside("check", "film.h5", "picture=false")[1])
+    assert found["data"]["sigma"] == {"u": "auto", "w": "w_sigma"}
+    assert "second differences in time of 'v' are exactly zero" in out and "no sigma of v: leave it out" in out
+
+
+def test_a_list_of_points_whose_temperature_is_called_T(pdefit_inside, tmp_path):
+    rows = [f"{t},{x},{20 - t / 9 - x / 50 + 0.01 * ((7 * t + x) % 3)}" for t in range(3) for x in (10, 20, 30)]
+    (tmp_path / "points.csv").write_text("\n".join(["t,x,T", *rows]))
+    code, out, err = pdefit_inside("check", "points.csv", "picture=false")
+    assert code == 0, err
+    assert _configuration(out)["data"] == {"path": "points.csv", "variables": {"T": "T"}, "time": "t"}
 
 
 def test_an_axis_of_components_is_no_axis_of_the_grid(pdefit_inside, tmp_path):
@@ -284,7 +304,7 @@ def test_points_that_move_are_no_grid(pdefit_inside, tmp_path):
     assert found["observe"] == {"name": "at", "fields": ["u", "v"]} and "system" not in found
     assert found["data"]["coordinates"] == {"x": "x", "y": "y"}
     # each time has another point at the same place of the list
-    assert "sigma" not in found["data"] and "# sigma: {u: NUMBER, v: NUMBER}, which you know" in out
+    assert "sigma" not in found["data"] and "or state sigma: {u: NUMBER, v: NUMBER}" in out
     with h5py.File(tmp_path / "film.h5", "r+") as file:
         for name in "xy":
             file[name][...] = file[name][0]

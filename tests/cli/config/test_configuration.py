@@ -6,6 +6,7 @@ from omegaconf import OmegaConf
 
 from pdefit import PdefitError, load_experiment
 from pdefit.cli.config.configuration import MOST_ENTRIES, register_resolvers
+from pdefit.cli.config.read import each_recording
 
 # a hundred thousand entries: fewer than would hang without the bound
 LAUGHS = "".join(
@@ -51,3 +52,13 @@ def test_a_program_that_imports_pdefit_reads_yaml_as_before(tmp_path, monkeypatc
     with pytest.raises(PdefitError, match="once its aliases"):
         load_experiment(tmp_path / "own.yaml")
     assert omegaconf._utils.get_yaml_loader is loader
+
+
+@pytest.mark.parametrize("key", ["members", "recordings"])
+def test_thousands_of_files_are_refused_before_they_are_read(key):
+    node = {"data": None, "seed": 0, "twin": None}
+    assert len(each_recording({**node, key: [f"{i}.csv" for i in range(2000)]}, key)) == 2000
+    with pytest.raises(
+        PdefitError, match=f"{key} expects up to 2000, but got 9000; write one file of them, {key}: AXIS"
+    ):
+        each_recording({**node, key: [f"{i}.csv" for i in range(9000)]}, key)

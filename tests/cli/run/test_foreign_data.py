@@ -29,6 +29,18 @@ def test_a_file_of_matlab_is_fitted_as_it_is(tmp_path):
         _experiment(tmp_path / "v.mat")
 
 
+def test_a_film_of_matlab_without_times(tmp_path):
+    savemat(tmp_path / "u.mat", {"usol": U.T})
+    with pytest.raises(pdefit.PdefitError, match="is called 't'; .* If there are no times, state the time between"):
+        _experiment(tmp_path / "u.mat")
+    made = _experiment(tmp_path / "u.mat", "data.time=0.5", "+data.axes={u: [x, time]}")
+    np.testing.assert_array_equal(made.source.record.values["u"], U)
+    np.testing.assert_array_equal(made.source.record.ts, 0.5 * np.arange(7))
+    assert "units: time in s, as are numbers of data.sigma and times" in made.choices
+    with pytest.raises(pdefit.PdefitError, match="data.time expects .* a positive time step"):
+        _experiment(tmp_path / "u.mat", "data.time=-0.5")
+
+
 def test_names_of_axes_where_their_lengths_are_equal(tmp_path):
     np.savez(tmp_path / "u.npz", usol=np.arange(400.0).reshape(20, 20), t=np.arange(20.0), x=X)
     with pytest.raises(pdefit.PdefitError, match=r"their order is open.*\+data.axes=\{u: \[x, time\]\}"):

@@ -144,6 +144,13 @@ def test_a_start_that_was_typed_is_the_frame_but_for_round_off(load):
     assert record.first_frame == 0 and record.ts.size == 5
 
 
+def test_a_record_without_a_value_is_refused(load):
+    values = np.where(TS < 4, np.nan, growth(TS))
+    for words in ("times.fit_until=3", "times.start=0.0"), ("times.fit_until=3",):
+        with pytest.raises(pdefit.PdefitError, match="The frames to be fitted hold no value; correct times"):
+            load(*words, values=values)
+
+
 def test_one_late_frame_is_enough(load):
     exp = load("times.start=0.0", "times.stop=1.5")
     assert exp.source.record.ts.tolist() == [0.0, 1.0, 1.5] and off(exp.functional) < 1e-8

@@ -9,7 +9,7 @@ import pytest
 import xarray
 
 from pdefit._util.errors import PdefitError
-from pdefit.data.readers.fields import open_film
+from pdefit.data.readers.fields import lazy_fields, open_film
 from pdefit.output.store.runs import RunFiles, find_runs
 
 
@@ -33,6 +33,16 @@ def test_what_was_written_is_read(tmp_path, name):
 def test_frames_are_evenly_chosen(tmp_path, frames, most, chosen):
     with open_film(films.write_film(tmp_path / "f.h5", {"u": films.LINE}, frames=frames)) as film:
         assert film.chosen(most) == chosen
+
+
+@pytest.mark.parametrize("times", [[0.0, 0.5, 0.5], [0.0, 1.0, 0.5], [0.0, np.nan, 1.0]])
+def test_times_that_do_not_increase_are_damage(times, tmp_path):
+    path = films.write_film(tmp_path / "f.h5", {"u": films.LINE}, frames=3)
+    with h5py.File(path, "r+") as file:
+        file["time"][...] = times  # pyright: ignore[reportIndexIssue]
+    for read in (lazy_fields, lambda path: open_film(path).__enter__()):
+        with pytest.raises(PdefitError, match="f.h5' do not increase, so the film is damaged; put it back"):
+            read(path)
 
 
 def test_only_complete_frames_are_shown(tmp_path):

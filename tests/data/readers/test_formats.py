@@ -10,6 +10,7 @@ from scipy import io, sparse
 
 from pdefit._util import memory
 from pdefit._util.errors import PdefitError
+from pdefit.data.readers import variable as limits
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_arrays, read_observations
@@ -144,6 +145,65 @@ def test_columns_of_text(separator, tmp_path):
         read_arrays(tmp_path / "u.csv", {"label": "label"})
 
 
+@pytest.mark.parametrize(
+    ("header", "found"),
+    [
+        ("t [h],glucose [g/L]", {"t": "h", "glucose": "g/L"}),
+        ("t (h);u (W/(m2 K));OD [-]", {"t": "h", "u": "W/(m2 K)", "OD": "1"}),
+        ("t [h] u [a.u.]", {"t": "h", "u": "a.u."}),
+        ("# t [h]\tu [K]", {"t": "h", "u": "K"}),
+        ("# t (h) u (K)", {"t": "h", "u": "K"}),
+        # a remark, functions, a unit that is vague, and brackets that tell columns apart
+        ("t,u (mean),N(t),conc_mg/L", {"t": None, "u (mean)": None, "N(t)": None, "conc_mg/L": None}),
+        ("t,c (A),c (C)", {"t": None, "c (A)": None, "c (C)": None}),
+    ],
+)
+def test_units_in_a_header(header, found, tmp_path):
+    row = {";": "0;1;2", "\t": "0\t1", " ": "0 1"}
+    numbers = next(
+        (line for sign, line in row.items() if sign in header.replace(" (", "(") and "," not in header), None
+    )
+    (tmp_path / "u.dat").write_text(f"{header}\n" + 2 * f"{numbers or ','.join('0' * len(found))}\n")
+    with opened(tmp_path / "u.dat") as file:
+        assert {name: variable.unit for name, variable in file.items()} == found
+        assert all(variable.array().size == 2 for variable in file.values())
+
+
+def test_units_of_a_header_are_converted(tmp_path):
+    (tmp_path / "u.csv").write_text("t [h],glucose [g/L]\n0,1\n0.5,2\n")
+    found = read_observations(tmp_path / "u.csv", {"G": "glucose"}, time="t", units={"G": "mg/L"}, time_unit="min")
+    assert found.ts.tolist() == [0, 30] and found.values["G"].tolist() == [1000, 2000]
+
+
+@pytest.mark.parametrize("name", ["wide.csv", "wide.npz", "wide.mat", "wide.h5", "deep.h5", "deep.mat"])
+def test_a_file_of_too_many_variables_is_refused_before_they_are_read(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "_MOST_VARIABLES", 7)
+    monkeypatch.setattr(limits, "_MOST_LEVELS", 3)
+
+    def write(count, levels):
+        some = {f"v{i}": np.arange(3.0) for i in range(count)}
+        if name == "wide.csv":
+            (tmp_path / name).write_text(",".join(some) + "\n" + ",".join("1" * count))
+        elif name == "wide.npz":
+            np.savez(tmp_path / name, **some)
+        elif name == "wide.mat":
+            io.savemat(tmp_path / name, some)
+        elif name == "deep.mat":
+            _matlab_7(tmp_path / name, **{"g/" * levels + "u": U})
+        else:
+            with h5py.File(tmp_path / name, "w") as file:
+                for key, values in some.items() if name == "wide.h5" else [("g/" * levels + "u", U)]:
+                    file[key] = values
+
+    write(6, 3)
+    with opened(tmp_path / name) as file:
+        assert len(file) > 0
+    write(8, 4)
+    with pytest.raises(PdefitError, match=f"'{name}' has over 7 variables or 3 levels of groups; copy those"):
+        with opened(tmp_path / name):
+            pass
+
+
 def test_a_header_in_a_comment_and_blanks_between_columns(tmp_path):
     for separator in (" ", "; "):
         rows = np.column_stack([np.arange(3), U[:3, 0]])
@@ -158,6 +218,10 @@ def test_a_header_in_a_comment_and_blanks_between_columns(tmp_path):
     [
         ("time;u\n0;1,5\n", "holds '1,5' in row 1, where a number with a decimal point is expected"),
         ("time,u\n0,1_0\n", "holds '1_0' in row 1, where a number"),
+        ("time;u\n0;1.234,5\n", "holds '1.234,5' in row 1, where a number with a decimal point is expected"),
+        ('time,u\n0,"1,234"\n', "holds '1,234' in row 1, where a number with a decimal point is expected"),
+        ("time;u\n0,5;1,2\n1;2\n", "holds '1,2' in row 1, where a number with a decimal point is expected"),
+        ("time,u\nh,g/L\n0,1\n", r"holds 'g/L' in row 1, .* and write units into the header, as in `t \[h\]`"),
         ("time,u\n0,1,5\n", "Expected 2 fields in line 2, saw 3; correct it"),
         ("0,1\n1,2\n", "'u.csv' has no header"),
         ("u,u\n1,2\n", "two columns of one name"),

@@ -1,8 +1,12 @@
 """Order of axes in files that name none, and lists of points."""
 
+import re
+
 import h5py
 import numpy as np
+import pandas
 import pytest
+from scipy.io import savemat
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers.frames import Frames
@@ -51,11 +55,63 @@ def test_axes_of_length_one_are_dropped(tmp_path):
 def test_equal_lengths_need_the_names_of_axes(tmp_path):
     u = rng.standard_normal((5, 5))
     path = _file(tmp_path / "u.npz", u=u, x=X[:5])
-    with pytest.raises(PdefitError, match=r"their order is open; state it.*\+data.axes=\{u: \[x, time\]\}"):
+    with pytest.raises(PdefitError, match=r"is open; .*\+data.axes=\{u: \[time, x\]\} or .*\{u: \[x, time\]\}"):
         read_observations(path, {"u": "u"}, coordinates={"x": "x"})
     for names, wanted in (["x", "time"], u.T), (["time", "x"], u):
         found = read_observations(path, {"u": "u"}, coordinates={"x": "x"}, axes={"u": names})
         np.testing.assert_allclose(found.values["u"], wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "orders"),
+    [
+        ((40, 5, 5), ["[time, x, y]", "[time, y, x]"]),
+        ((5, 5, 40), ["[x, y, time]", "[y, x, time]"]),
+        ((5, 40, 5), ["[x, time, y]", "[y, time, x]"]),
+    ],
+)
+def test_every_order_that_is_proposed_is_one_of_the_file(shape, orders, tmp_path):
+    u = rng.standard_normal(shape)
+    path = _file(tmp_path / "u.npz", time=np.arange(40.0), u=u, x=X[:5], y=X[:5])
+    with pytest.raises(PdefitError) as refused:
+        Frames(path, {"u": "u"}, dims=("x", "y"))
+    assert re.findall(r"\[.*?\]", str(refused.value)) == orders
+    for order in orders:
+        names = order.strip("[]").split(", ")
+        with Frames(path, {"u": "u"}, dims=("x", "y"), axes={"u": names}) as frames:
+            wanted = u.transpose([names.index(name) for name in ("time", "x", "y")])
+            np.testing.assert_array_equal(frames.arrays(0, 40)[0]["u"], wanted)
+
+
+def test_frames_without_times(tmp_path):
+    u = rng.standard_normal((7, 4, 5))
+    savemat(tmp_path / "u.mat", {"u": u, "line": u[0, 0]})
+    with pytest.raises(PdefitError, match="If there are no times, state the time between frames: data.time=0.1"):
+        read_observations(tmp_path / "u.mat", {"u": "u"})
+    with pytest.raises(PdefitError, match=r"data.axes.u expects a name for each axis of shape \(7, 4, 5\), with time"):
+        read_observations(tmp_path / "u.mat", {"u": "u"}, time=0.1)
+    found = read_observations(
+        tmp_path / "u.mat", {"u": "u"}, time=0.1, time_unit="s", axes={"u": ["y", "x", "time"]}, coordinates=XY
+    )
+    np.testing.assert_array_equal(found.ts, 0.1 * np.arange(5))
+    np.testing.assert_array_equal(found.values["u"], u.transpose(2, 1, 0))
+    assert read_observations(tmp_path / "u.mat", {"u": "line"}, time=2.0, start=4.0).ts.tolist() == [4, 6, 8]
+    with h5py.File(tmp_path / "u.h5", "w") as file:
+        file["u"] = u
+    found = read_observations(tmp_path / "u.h5", {"u": "u"}, time=0.5)
+    assert found.ts.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3] and found.values["u"].shape == u.shape
+
+
+def test_a_long_table_comes_with_the_way_to_a_wide_one(tmp_path):
+    rows = [f"{t}\t{name}\t{t + shift}" for t in range(3) for name, shift in (("A", 0), ("B", 5))]
+    (tmp_path / "m.tsv").write_text("\n".join(["time\tobservableId\tmeasurement", *rows]))
+    with pytest.raises(PdefitError) as refused:
+        read_observations(tmp_path / "m.tsv", {"A": "measurement"})
+    call = "pandas.DataFrame.pivot(index='time', columns='observableId')"
+    assert f"if 'observableId' says what a row measured, make columns of it: {call}" in str(refused.value)
+    wide = pandas.read_table(tmp_path / "m.tsv").pivot(index="time", columns="observableId", values="measurement")
+    wide.to_csv(tmp_path / "wide.csv")
+    assert read_observations(tmp_path / "wide.csv", {"B": "B"}).values["B"].tolist() == [5, 6, 7]
 
 
 def test_names_of_axes_hold_for_hdf5_too(tmp_path):

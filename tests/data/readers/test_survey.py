@@ -79,7 +79,7 @@ def test_of_a_large_film_the_first_frames_are_looked_at(values, tmp_path, monkey
         ({"u": np.full((12, 30), np.inf)}, "'u' in 'film.h5' is infinite in frame 0"),
         ({"u": np.full((12, 30), 1e308) * (-1.0) ** np.arange(12)[:, None]}, "too large for differences"),
         ({"u": np.zeros((12, 30), complex)}, "is of type complex128; numbers are expected; write the parts of complex"),
-        ({"u": np.zeros((30, 12))}, "its first axis must be the 12 times, so name its axes, e.g. .data.axes="),
+        ({"u": np.zeros((30, 12))}, "its first axis must be the 12 times, so name its axes in the order of the file"),
         ({"u": np.zeros((12, 0))}, "has frames of shape"),
         ({"time": TIME[::-1]}, "must be finite and increase; sort the file's frames"),
         ({"time": np.where(TIME == 2, np.nan, TIME)}, r"time 4, counted from 0, is nan, after 1.5\)$"),
@@ -204,6 +204,51 @@ def test_times_of_another_name(values, tmp_path):
     assert not without.films and any("data.time" in r for r in without.remarks)
 
 
+@pytest.mark.parametrize(
+    ("columns", "time"),
+    [
+        # values that rise have a sign, those of a list repeat
+        ("t x T-", "t"),
+        ("t x T+", "t"),
+        ("t+ T+", "t"),
+        ("T+ t+ u", "t"),
+        ("Time x T", "Time"),
+        ("Time+ T+ u", "Time"),
+        ("times T+", "times"),
+        ("t_s+ time_h+ T+", "time_h"),
+        ("year+ Year+ u", "year"),
+        ("T+ u", "T"),
+        # a heating curve, whose hours have no name that is known, and a list without times
+        ("hour+ T+", None),
+        ("hour x T", None),
+        ("X+ Y+ u", None),
+    ],
+)
+def test_the_times_of_a_table_by_its_header(columns, time, tmp_path):
+    values = {"+": np.arange(6), "-": -np.arange(6)}
+    names = columns.split()
+    table = np.column_stack([values.get(name[-1], np.repeat(np.arange(3), 2) % 3) for name in names])
+    header = ",".join(name.rstrip("+-") for name in names)
+    np.savetxt(tmp_path / "u.csv", table, delimiter=",", header=header, comments="")
+    assert survey(tmp_path / "u.csv").time == (time or "time")
+
+
+def test_a_capital_t_is_the_time_of_a_film(tmp_path):
+    np.savez(tmp_path / "u.npz", T=TIME, X=X, u=np.random.default_rng(0).standard_normal((12, 30)))
+    assert survey(tmp_path / "u.npz").time == "T"
+
+
+def test_units_are_missed_where_the_format_has_some(tmp_path):
+    (tmp_path / "u.csv").write_text("t,u,v\n0,1,2\n1,2,4\n2,4,1\n")
+    assert not any("unit" in remark for remark in survey(tmp_path / "u.csv").remarks)
+    read_observations(tmp_path / "u.csv", {"u": "u"}, time="t", units={"u": "K"}, time_unit="s")
+    (tmp_path / "v.csv").write_text("t [h],u (g/L),v\n0,1,2\n1,2,4\n2,4,1\n")
+    found = survey(tmp_path / "v.csv")
+    assert (found.time, found.time_unit, found.entries["u"].unit) == ("t", "h", "g/L")
+    told = "No unit is stated for v: the model's are taken; `NAME [UNIT]` in its header tells others"
+    assert [remark for remark in found.remarks if "unit" in remark] == [told]
+
+
 def test_positions_under_other_names(tmp_path):
     values = np.random.default_rng(0).standard_normal((12, 4, 5))
     where = {"time": TIME, "lat": np.arange(4.0), "lon": 2.0 * np.arange(5)}
@@ -289,8 +334,8 @@ def test_a_divergence_that_is_small_either_way_tells_nothing(tmp_path):
     vectors = vectors_of(found)
     assert vectors is not None
     assert about_vectors(found, vectors).endswith("; this does not tell whether components are exchanged")
-    remark = "'u' names no axes, of which some are equally long: time, x, y is taken for their order"
-    assert any(line.startswith(remark) and line.endswith("data.axes={FIELD: [time, y, x]}") for line in found.remarks)
+    remark = "'u' names no axes, of which some are equally long, so their order is open: time, x, y is taken; "
+    assert any(line.startswith(remark) for line in found.remarks)
 
 
 def test_vectors_that_are_no_velocities(tmp_path):
