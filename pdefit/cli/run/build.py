@@ -74,7 +74,7 @@ def build_single(settings: Settings) -> Experiment:
     """The experiment of one recording."""
     source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
-    fitted = fitted_frames(settings.times, record.ts)
+    fitted = fitted_frames(settings.times, record.ts, record.first_frame)
     if unknown_terms(problem.system):
         seen = observed_fields(problem, record.at(slice(0, fitted)))
         problem = dataclasses.replace(problem, system=sized_by_data(problem.system, seen))
@@ -108,13 +108,16 @@ def build_single(settings: Settings) -> Experiment:
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
         reasons.append(reason)
-    if record.first_frame and isinstance(stages[-1].formulation, Segments):
+    free = functional.controls.states.items
+    if record.first_frame and free and isinstance(stages[-1].formulation, Segments):
         raise PdefitError(
-            f"The last stage has windows, which start from data, but nothing is seen at t = {record.ts[0]:g}, where they "
-            f"begin; end with a stage without a window, or set times.start={record.ts[record.first_frame]:g}"
+            f"The last stage has windows, of which the first holds the unknown initial state at its guess, because nothing "
+            f"is seen at t = {record.ts[0]:g}; end with a stage without a window"
         )
     for stage in stages:
         # refused before anything is compiled
+        if stage.formulation is not None:
+            stage.formulation.layout(record.ts[:fitted], np.inf)
         if isinstance(stage.optimizer, ArrowGaussNewton):
             stage.optimizer.on(functional)
     ranges = source.noiseless or any(name in source.unstated for name in functional.observed)
