@@ -16,6 +16,7 @@ from pdefit.cli.config.settings import Settings
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.from_data import from_data
 from pdefit.cli.run.from_twin import from_twin
+from pdefit.cli.run.known import shapes_from_file
 from pdefit.cli.run.open_settings import choose_method, chosen_stages
 from pdefit.cli.run.source import Source, check_stated, fitted_frames, frames_kept_out
 from pdefit.cli.run.trial import check_control_units, try_observe, try_step
@@ -82,7 +83,10 @@ def build_single(settings: Settings) -> Experiment:
     held = frames_kept_out(settings, record, fitted)
     window = withhold(record.at(slice(0, fitted)), held)
     method = source.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
-    try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
+    try:
+        try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
+    except PdefitError as error:
+        raise PdefitError(str(error).rstrip(".") + shapes_from_file(settings.data, problem.system)) from None
     try_observe(problem.instrument.placed(record.positions_at(0)), record.ts[0], problem.y0, problem.args)
     check_control_units(settings.controls, problem)
     functional = Functional(
