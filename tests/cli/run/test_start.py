@@ -111,6 +111,15 @@ def test_one_late_frame_is_enough(load):
     assert exp.source.record.ts.tolist() == [0.0, 1.0, 1.5] and off(exp.functional) < 1e-8
 
 
+def test_one_late_frame_in_python(load):
+    problem, controls = load("times.start=0.0").first.problem, {"r": pdefit.transforms.Log()}
+    alone = pdefit.Observations.build(TS[:1], {"N": growth(TS[:1])}, 0.05)
+    late = pdefit.Functional(problem, alone.with_nothing_at(0.0), controls, dt=0.05)
+    assert off(late) < 1e-8 and late.observed_values == 1
+    with pytest.raises(pdefit.PdefitError, match=r"there is one; .* begin there: observations.with_nothing_at\(t\)"):
+        pdefit.Functional(problem, alone, controls)
+
+
 def test_what_one_late_frame_allows(load):
     """The start is known, so `until` may be the frame; what leaves nothing to fit is refused by its reason."""
     ts, start = TS[:1], "times.start=0.0"
