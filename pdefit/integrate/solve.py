@@ -13,7 +13,7 @@ from pdefit._util.trees import demand_float64
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.bends import Passed, bends, passed_over, refuse_stages_beyond
-from pdefit.integrate.loop.stable_step import choose_steps, settle
+from pdefit.integrate.loop.stable_step import choose_steps, demand_values, settle
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, edges_of, step_ends
 from pdefit.integrate.loop.time_loop import store_all
@@ -102,6 +102,7 @@ def choose_numerics(
     - `dt`: `None` is 0.8 of the largest stable step, or as of `choose_steps` where a system states none.
     - `steps`, `args`: as of `Numerics`.
     """
+    demand_values(problems)
     solver = RK4() if solver is None else solver
     if steps is not None:
         return Numerics(settle(problems, None, solver), np.inf, steps, args)
@@ -127,6 +128,8 @@ def solve(
     args: PyTree = None,
 ) -> PyTree:
     """The states at given times, stacked on a leading axis.
+
+    JAX may trace it (`jax.jit`, `jax.grad`, `jax.vmap`) if steps are constant; RKC then expects its `stages`.
 
     **Arguments:**
 

@@ -30,10 +30,13 @@ def push(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, P
 
 
 def jvp_many(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
-    """The value of a function and its derivatives in several directions, on a leading axis.
+    """The value of a function and its derivatives in several directions, on a leading axis; None if nothing moves.
 
     **Arguments:** as of `push`, with the directions as leading axis of `tangents`.
     """
+    if not jax.tree.leaves(tangents):
+        out = function(*primals)
+        return out, jax.tree.map(lambda _: None, out)
     static: list[PyTree] = []
 
     def one(moved: tuple) -> tuple[PyTree, PyTree]:

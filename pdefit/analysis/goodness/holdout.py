@@ -39,8 +39,8 @@ def held_frames(
     count = max(1, round(fraction * total))
     if count > free.size:
         raise PdefitError(
-            f"holdout = {fraction:g} asks for {count} of {total} frames, but only {free.size} are not the start of a "
-            f"window; use longer windows, or a smaller holdout"
+            f"holdout = {fraction:g} asks for {count} of {total} frames, but {free.size} may be kept out: neither the first, "
+            f"the last, nor the start of a window; use longer windows, or a smaller holdout (0 keeps all)"
         )
     # the middle of each of `count` equal parts
     return free[((np.arange(count) + 0.5) * free.size / count).astype(int)]

@@ -21,8 +21,8 @@ from pdefit.systems.capabilities import AbstractGridded
 
 # evaluations of the last stage that show whether J still falls, and the part of them that is looked at
 _FEWEST, _LAST = 8, 4
-# excess of the test of offsets, as a part of that of the surest test
-_AMONG = 0.7
+# excess of the test of offsets, as a part of that of the surest test, and the fewest values that share an offset
+_AMONG, _SHARED = 0.7, 4
 # projections in turn onto what offsets and numbers explain
 _TURNS = 30
 # an error of first order is twice the change with half the step; a little more is for what fitted fields take up
@@ -158,7 +158,8 @@ def _offsets(film: ResidualFilm, found: Sequence[Structure]) -> Iterator[NoiseSh
         ),
     ):
         # so many offsets take up whatever there is: their own test must be among the surest
-        if max((s.excess for s in found if s.where == where), default=0.0) < _AMONG * surest:
+        among = max((s.excess for s in found if s.where == where), default=0.0) >= _AMONG * surest
+        if not among or np.max(np.sum(np.isfinite(film.residuals), axis=axes)) < _SHARED:
             continue
         level, rest = _level(film, axes)
         if all(s.excess < SURE for s in structures(film.without(film.residuals - rest))):

@@ -82,7 +82,8 @@ class ControlSettings:
 
     - `transform`: the map to the space of the search: identity, log, log10, logit, softplus or scale.
     - `guess`: where the fit starts: a number or list, `{perturb: [low, high]}`, or data. perturb is the value of the system
-      (of a twin: the truth) times a random factor; data takes observed values.
+      (of a twin: the truth) times a random factor; data takes observed values. Without a guess it is the value of the
+      problem, a field of which may come from a file (`data.system`, `initial.path`).
     - `bounds`: `[smallest, largest]` value.
     - `within`: how far the value may move from its guess.
     - `prior`: knowledge from elsewhere: `{normal: [mean, deviation]}`, `{log_normal: [median, deviation of the logarithm]}`,

@@ -16,6 +16,7 @@ from pdefit.cli.config.settings import Settings
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.from_data import from_data
 from pdefit.cli.run.from_twin import from_twin
+from pdefit.cli.run.known import shapes_from_file
 from pdefit.cli.run.open_settings import choose_method, chosen_stages
 from pdefit.cli.run.source import Source, check_stated, fitted_frames, frames_kept_out
 from pdefit.cli.run.trial import check_control_units, try_observe, try_step
@@ -74,7 +75,7 @@ def build_single(settings: Settings) -> Experiment:
     """The experiment of one recording."""
     source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
-    fitted = fitted_frames(settings.times, record.ts)
+    fitted = fitted_frames(settings.times, record.ts, record.first_frame)
     if unknown_terms(problem.system):
         seen = observed_fields(problem, record.at(slice(0, fitted)))
         problem = dataclasses.replace(problem, system=sized_by_data(problem.system, seen))
@@ -84,7 +85,10 @@ def build_single(settings: Settings) -> Experiment:
     if not any(np.any(mask) for mask in window.mask.values()):
         raise PdefitError("The frames to be fitted hold no value; correct times or holdout, or leave the record out")
     method = source.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
-    try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
+    try:
+        try_step(problem.system, problem.y0, method.solver, "solver", problem.args)
+    except PdefitError as error:
+        raise PdefitError(str(error).rstrip(".") + shapes_from_file(settings.data, problem.system)) from None
     try_observe(problem.instrument.placed(record.positions_at(0)), record.ts[0], problem.y0, problem.args)
     check_control_units(settings.controls, problem)
     functional = Functional(
@@ -110,13 +114,16 @@ def build_single(settings: Settings) -> Experiment:
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
         reasons.append(reason)
-    if record.first_frame and isinstance(stages[-1].formulation, Segments):
+    free = functional.controls.states.items
+    if record.first_frame and free and isinstance(stages[-1].formulation, Segments):
         raise PdefitError(
-            f"The last stage has windows, which start from data, but nothing is seen at t = {record.ts[0]:g}, where they "
-            f"begin; end with a stage without a window, or set times.start={record.ts[record.first_frame]:g}"
+            f"The last stage has windows, of which the first holds the unknown initial state at its guess, because nothing "
+            f"is seen at t = {record.ts[0]:g}; end with a stage without a window"
         )
     for stage in stages:
         # refused before anything is compiled
+        if stage.formulation is not None:
+            stage.formulation.layout(record.ts[:fitted], np.inf)
         if isinstance(stage.optimizer, ArrowGaussNewton):
             stage.optimizer.on(functional)
     ranges = source.noiseless or any(name in source.unstated for name in functional.observed)

@@ -75,7 +75,7 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
     """The functional of another member, like the first one but for data and guesses, and its true theta."""
     source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
-    fitted = fitted_frames(settings.times, record.ts)
+    fitted = fitted_frames(settings.times, record.ts, record.first_frame)
     window = withhold(record.at(slice(0, fitted)), frames_kept_out(settings, record, fitted))
     window = cast(problem.observe.located(window), settings.dtype)
     problem, layout = cut(problem, window, pattern.formulation)

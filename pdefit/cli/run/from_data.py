@@ -62,7 +62,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
     observations, observe, lost = _as_compared(observations, data, observe)
     remarks = (*remarks, *lost)
     if isinstance(system, AbstractDriven):
-        fitted = fitted_frames(settings.times, observations.ts)
+        fitted = fitted_frames(settings.times, observations.ts, observations.first_frame)
         seen = np.arange(observations.first_frame, fitted)
         frames = np.setdiff1d(seen, frames_kept_out(settings, observations, fitted))
         system, observations, taken = system.driven_by(observations, frames)

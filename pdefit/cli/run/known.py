@@ -34,7 +34,7 @@ def with_known(
 
     **Arguments:** `settings`, `data`: of the system, and of the file at `path`.
 
-    **Returns:** the system, a message about positions that the file does not state, and remarks about units.
+    **Returns:** the system, a message about positions that the file does not state, and remarks about units and axes.
 
     **Errors:** PdefitError for another unit than that of the parameter, for other positions, and for an open order of axes.
     """
@@ -58,7 +58,20 @@ def with_known(
         with Frames(still, numbers, units=units) as frames:
             assumed, remarks = check_positions(frames, seen, named), about_units(frames)
             found = {key: values[0].tolist() for key, values in frames.arrays(0, 1)[0].items()}
+    for name in numbers.values():
+        before, after = part[name].shape, films[name].shape[1:]
+        if before != after and not any(part[name].labels):
+            remarks.append(f"The axes of '{name}' were {before} in '{path.name}'; they were put into the order {after}")
     return settings.changed(held | found).build(), assumed, remarks
+
+
+def shapes_from_file(data: DataSettings | None, system: AbstractSystem) -> str:
+    """A clause on the shapes of the arrays that a file gave a system, for errors; empty without any."""
+    given = (
+        {} if data is None else {key: (name, np.shape(getattr(system, key, ()))) for key, name in data.system.items()}
+    )
+    told = [f"{key} is '{name}' of shape {shape}" for key, (name, shape) in given.items() if shape]
+    return f"; from '{Path(data.path).name}', {', '.join(told)}" if data and told else ""
 
 
 def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:

@@ -119,7 +119,7 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
     **Arguments:**
 
     - `rows`: of parameters.csv.
-    - `unidentifiable`: names of the elements whose interval is unknown, because the data do not determine them.
+    - `unidentifiable`: names of the elements that have no interval, because the data do not determine them.
     """
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
@@ -136,7 +136,9 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
             continue
         for r in together:
             half = (
-                ("unknown" if r.control in unidentifiable else "") if r.half_width is None else f"±{r.half_width:.1e}"
+                ("not determined" if r.control in unidentifiable else "")
+                if r.half_width is None
+                else f"±{r.half_width:.1e}"
             )
             doubtful = r.interval_trusted is False
             cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", f"({half})" if half and doubtful else half]

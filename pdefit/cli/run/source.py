@@ -82,14 +82,16 @@ def frames_kept_out(settings: Settings, record: Observations, fitted: int) -> np
     return held_frames(record.ts[:fitted], settings.holdout, used, record.first_frame)
 
 
-def fitted_frames(times: Times, ts: np.ndarray) -> int:
-    """Number of frames of a record at times `ts` that are fitted: those up to `times.fit_until`."""
+def fitted_frames(times: Times, ts: np.ndarray, first: int = 0) -> int:
+    """Number of times of a record `ts` that are fitted: those up to `times.fit_until`; `first` is that of the first frame."""
     stop = times.last_fitted
     # a time that was typed is the nearest number to a frame's, but for round-off
     slack = 1e-9 * float(ts[-1] - ts[0])
     fitted = ts.size if stop is None else int(np.searchsorted(ts, stop + slack, side="right"))
-    if fitted < 2:
-        raise PdefitError(f"times.fit_until = {stop} leaves {fitted} frames to fit; the record starts at {ts[0]:g}")
+    if fitted < max(2, first + 1):
+        raise PdefitError(
+            f"times.fit_until = {stop} leaves {max(fitted - first, 0)} frames to fit; the first is at {ts[first]:g}"
+        )
     return fitted
 
 

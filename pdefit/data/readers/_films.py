@@ -159,7 +159,7 @@ def read_film(
     ends = [about_ends(name, values, i, dims[i - 1]) for i in range(1, 1 + len(grid)) if len(grid) <= len(dims)]
     remarks += [remark for remark in ends if remark]
     ever = np.asarray(seen.any(axis=0))
-    remarks += about_first_frame(name, values[0], ever) if grid else []
+    remarks += about_first_frame(name, values) if grid else []
     remarks += about_pixels(name, values) if len(inside) == len(grid) == 2 and dims == AXES else []
     crop = inner_part(ever, len(grid)) if 1 <= len(grid) <= len(dims) and dims == AXES else ()
     if crop:

@@ -93,8 +93,7 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
                 f"of the valid range; name another variable, or correct its attributes"
             )
         if not positions and value.ndim > 1:
-            seen = np.any(np.isfinite(value), axis=0, keepdims=True)[0]
-            remarks += about_first_frame(frames.variables[field], value[0], seen)
+            remarks += about_first_frame(frames.variables[field], value)
         step, largest = frames.step(field), float(np.nanmax(np.abs(value)))
         if step is not None and np.max(errors[field]) < step < largest:
             remarks.append(

@@ -55,25 +55,25 @@ def _repeats_first(values: np.ndarray) -> bool:
     return bool(once < twice / 4 or (not mirrored and np.nanmax(first) - np.nanmin(first) > _VARIES * size))
 
 
-def about_first_frame(name: str, first: np.ndarray, seen: np.ndarray) -> list[str]:
+def about_first_frame(name: str, values: np.ndarray) -> list[str]:
     """Remarks on a first frame in which a region, or all, has no value.
 
     **Arguments:**
 
     - `name`: the variable, as the file calls it.
-    - `first`: the first frame, NaN where missing; `seen` is where any frame has a value. Both have the shape of a frame.
+    - `values`: its frames (time, ...), NaN where missing.
     """
-    if not np.any(np.isfinite(first)):
-        return [
-            f"The first frame of '{name}' has no value, so that nothing is seen of the start; begin with a later one "
-            f"(times.start)"
-        ]
-    labelled: Any = scipy.ndimage.label(np.isnan(first) & seen)
+    seen = np.isfinite(values)
+    frames = np.count_nonzero(seen.reshape(len(seen), -1).any(axis=1))
+    if not seen[0].any():
+        remedy = "begin with a later one (times.start)" if frames > 1 else "give the state there: one frame follows"
+        return [f"The first frame of '{name}' has no value, so that nothing is seen of the start; {remedy}"]
+    labelled: Any = scipy.ndimage.label(~seen[0] & seen.any(axis=0))
     largest = max(np.bincount(labelled[0].ravel())[1:], default=0)
-    if largest < _LARGE * first.size:
+    if largest < _LARGE * seen[0].size:
         return []
     return [
-        f"A region of {largest / first.size:.0%} of the first frame of '{name}' is missing (NaN) and has values later; a fit "
+        f"A region of {largest / seen[0].size:.0%} of the first frame of '{name}' is missing (NaN) and has values later; a fit "
         f"takes it as not measured, so write 0 where it means zero (pdefit import film has nan=0)"
     ]
 

@@ -24,7 +24,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.bends import bends
-from pdefit.integrate.loop.stable_step import longest_step
+from pdefit.integrate.loop.stable_step import demand_values, longest_step
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid, edges_of, frozen_grid
 from pdefit.integrate.loop.time_loop import precision, store_all
@@ -67,6 +67,7 @@ def adaptive_grid(
     - `ends`: times at which steps end, beside those of observations; by default where an input bends.
     """
     embedded_method_of(solver)  # refused here, before anything is compiled
+    demand_values([(system, y0)])
     steps.check(system, y0)
     observed, observes_start = edges_of(t0, ts)
     # an error says nothing about what lies between the stages of a step

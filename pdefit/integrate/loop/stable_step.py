@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import diffrax
+import jax
 import numpy as np
 from jaxtyping import PyTree
 
@@ -67,7 +68,19 @@ def settle(
     - `solver`: the solver.
     - `margin`: stages are counted for a limit that is smaller by this factor.
     """
-    return _settled(solver, dt, stated_step(problems), margin) if isinstance(solver, AbstractStaged) else solver
+    given = not isinstance(solver, AbstractStaged) or solver.settled(None) is solver
+    return solver if given else _settled(solver, dt, stated_step(problems), margin)
+
+
+def demand_values(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> None:
+    """Refuse systems and states of which JAX traces arrays: steps are chosen by values."""
+    for system, y0 in problems:
+        leaves = jax.tree.leaves((system, y0))
+        if any(isinstance(x, jax.core.Tracer) for x in leaves):  # pyright: ignore[reportAttributeAccessIssue]
+            raise PdefitError(
+                f"Steps and stages for {type(system).__name__} are chosen by values, but its state or a parameter is traced "
+                f"(jax.jit, jax.grad, jax.vmap); call pdefit.solve with constant steps (dt) there, and give RKC its stages"
+            )
 
 
 def stated_step(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> float | None:
@@ -144,6 +157,7 @@ def _stable_step(system: Any, y0: PyTree) -> float:
         step = float(system.stable_step(y0))
     # a plugin fails with any exception where a parameter has another shape than it expects
     except Exception as error:
+        demand_values([(system, y0)])
         raise PdefitError(f"{name} cannot tell its stable step: {first_line(error)}; set its parameters") from None
     if not step > 0:
         cause = f"{name} finds a stable step of {step:g}{with_space(system.time_unit)}; correct its parameters"

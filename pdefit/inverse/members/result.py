@@ -12,7 +12,7 @@ from scipy import special
 
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.uncertainty.control_values import moved
-from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+from pdefit.inverse.uncertainty.intervals import OPEN, changes_by_e, column_norms, determined_inverse
 
 # J of two ends that are one minimum are equal to this part
 _SAME = 1e-3
@@ -122,6 +122,7 @@ class MemberFits:
             if sigma_stated:
                 error = np.maximum(error, np.sqrt(known))
                 half = np.maximum(half, special.ndtri((1 + level) / 2) * np.sqrt(known))
+            unknown |= half > OPEN * changes_by_e(self.members.controls)
             error[unknown] = half[unknown] = np.inf
             error[self.blown_up] = half[self.blown_up] = np.nan
         shift = jax.vmap(lambda x, by: moved(self.members.controls, x, by))

@@ -257,6 +257,9 @@ class Functional(AbstractObjective):
         before = self.at(theta)
         layout = laid_out(formulation, self.at, theta, self.observations.ts, self.dt)
         nodes = formulation.node_states(before, self.observations, layout)
+        if nodes is not None and self.observations.first_frame:
+            # nothing is seen there, and the state is known or guessed
+            nodes = jax.tree.map(lambda x, y: x.at[0].set(y), nodes, before.y0)
         problem = started(before, nodes, formulation.nudging(before, self.observations))
         controls = remaining(self.controls, before, nodes, formulation)
         paths = [c.path for c in controls.items]

@@ -161,7 +161,7 @@ class Single(AbstractFormulation):
         times = ts if self.until is None else ts[: np.searchsorted(ts, self.until, side="right")]
         if times.size < 2:
             raise PdefitError(
-                f"until = {self.until:g} leaves fewer than two frames; the record's second is at {ts[1]:g}"
+                f"until = {self.until:g} ends before the second time of the record, {ts[1]:g}; set until to that or later"
             )
         grid = stack_grids([constant_grid(float(ts[0]), times, dt, bends)])
         everything = np.arange(times.size)[None]

@@ -34,7 +34,10 @@ _MOVED = 1e-2
 def cut(problem: Problem, observations: Observations, formulation: AbstractFormulation) -> tuple[Problem, Layout]:
     """The segments of a record, and the problem with a node state for every segment where there are any."""
     if observations.ts.size < 2:
-        raise PdefitError("A fit expects observations at two times or more; with one there is no trajectory")
+        raise PdefitError(
+            "A fit expects observations at two times or more, but there is one; where the state is known at an earlier time t, "
+            "begin there: observations.with_nothing_at(t)"
+        )
     # node states do not depend on the step
     layout = formulation.layout(observations.ts, np.inf)
     nodes = formulation.node_states(problem, observations, layout)

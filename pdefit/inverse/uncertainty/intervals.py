@@ -11,7 +11,7 @@ from scipy import linalg, special
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT, Equations
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
@@ -23,6 +23,8 @@ from pdefit.inverse.uncertainty.control_values import at_points, moved
 _MANY = 2000
 # rows of a table in a notebook, at most
 _SHOWN = 40
+# the change of a search variable by a factor e, and half an interval in such changes that leaves the size of a number open
+_FACTOR, OPEN = {Log: 1.0, Log10: np.log10(np.e), Softplus: 1.0}, np.log(1e3)
 # a column of the Jacobian below this fraction of the largest is zero to round-off
 _ZERO = 1e-13
 
@@ -78,8 +80,9 @@ class Intervals:
 
     def _rows(self) -> list[tuple[str, str, float, str]]:
         """Name, unit, estimate and interval of the first elements."""
-        columns = (self.names, self.units, self.estimate.tolist(), map(interval, self.low, self.high))
-        return list(zip(*columns, strict=True))[:_SHOWN]
+        ends = zip(self.error, self.low, self.high, strict=True)
+        spans = ["not determined" if np.isinf(error) else interval(*two) for error, *two in ends]
+        return list(zip(self.names, self.units, self.estimate.tolist(), spans, strict=True))[:_SHOWN]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """The distance (theta - truth) in standard errors, (p,); NaN where the data determine nothing.
@@ -198,6 +201,7 @@ def _intervals(
         half, wider = np.maximum(half, least), np.maximum(known, stated)
         covariance = _widened(covariance, known, wider)
         known = wider
+    mixed = mixed | (half > OPEN * changes_by_e(functional.controls)[:k])
     known[mixed] = half[mixed] = np.inf
     error, reach = np.full(theta.size, np.nan), np.full(theta.size, np.nan)
     error[:k], reach[:k] = known, half
@@ -287,14 +291,10 @@ def _covariance(
 
 def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
     """The names of elements that no data determine, and of positive ones that are known to less than a factor e."""
-    positive = np.concatenate(
-        [np.full(c.size, isinstance(c.transform, Log | Log10 | Softplus)) for c in functional.controls.items]
-    )
-    scale = np.concatenate([np.full(c.size, _factor(c)) for c in functional.controls.items])
-    unknown = np.isinf(error) | (positive & (error > scale))
+    unknown = np.isinf(error) | (error > changes_by_e(functional.controls))
     return tuple(name for name, u in zip(functional.controls.names(), unknown, strict=True) if u)
 
 
-def _factor(control: BoundControl) -> float:
-    """The change of a positive control's search variable that changes the control by a factor e."""
-    return (np.log10(np.e) if isinstance(control.transform, Log10) else 1.0) / control.scale
+def changes_by_e(controls: Controls) -> np.ndarray:
+    """The change of every search variable that changes a positive number by a factor e; infinite for others, (p,)."""
+    return np.concatenate([np.full(c.size, _FACTOR.get(type(c.transform), np.inf) / c.scale) for c in controls.items])

@@ -169,7 +169,9 @@ def estimate_and_interval(row: ParameterRow) -> tuple[str, str]:
     """
     value, low, high = row.estimate, row.ci95_low, row.ci95_high
     if low is None or high is None or not high > low:
-        return f"{value:.7g}", ""
+        # an end is infinite where the data determine nothing
+        open_ended = row.interval_trusted is not None and high is None
+        return f"{value:.7g}", "not determined" if open_ended else ""
     digits = min(max(2 + math.ceil(math.log10(max(abs(value), high - low) / (high - low))), 3), 15)
     interval = f"{low:.{digits}g} to {high:.{digits}g}"
     return f"{value:.{digits}g}", f"({interval})" if row.interval_trusted is False else interval

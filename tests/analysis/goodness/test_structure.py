@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pdefit.analysis.goodness.quality import _offsets
 from pdefit.analysis.goodness.structure import ResidualFilm, structures
 
 T, X = 20, 48
@@ -54,6 +55,17 @@ def test_a_misfit_below_the_noise_is_seen_where_it_is(misfit, where):
     found = largest(np.random.default_rng(0).normal(size=(T, X)) + misfit)
     assert found.excess > 5 and where in found.where
     assert found.size == pytest.approx(np.sqrt(np.mean(misfit**2)), rel=0.5)
+
+
+@pytest.mark.parametrize("frames", [T, 3, 1])
+def test_a_pattern_that_stands_still_shows_in_several_frames(frames):
+    """In one frame an offset for each place is any misfit there is."""
+    places = np.linspace(0.0, 12.0, 300)
+    residuals = np.random.default_rng(0).normal(size=(frames, 300)) + 3.0 * np.sin(places)
+    one = film(residuals, predicted=np.ones((frames, 1)) * np.exp(-places))
+    assert any(s.excess > 5 for s in structures(one))
+    told = [shape.remedy for shape in _offsets(one, structures(one))]
+    assert told == (["subtract a dark frame, or fit a field of sources, and compare"] if frames == T else [])
 
 
 def test_a_first_frame_that_a_free_state_follows_is_no_misfit():

@@ -81,7 +81,9 @@ def test_named_axes_are_put_into_the_order_of_the_grid(read):
 
 def test_axes_of_different_lengths_need_no_names(read):
     film, right = _film(("component", "y", "x"), (3, 5))
-    system, *_ = read(film, "npz", (3, 5))
+    system, _, remarks = read(film, "npz", (3, 5))
+    told = "The axes of 'wind' were (2, 5, 3) in 'film.npz'; they were put into the order (2, 3, 5)"
+    assert told in remarks and sum("put into the order" in line for line in remarks) == 2
     np.testing.assert_array_equal(system.velocity, right)
     np.testing.assert_array_equal(system.loss, right[0])
 
@@ -156,6 +158,10 @@ dt: 0.1
     assert exp.source.record.values["A"].shape == (3, 4, 4)
     assert any("states no unit for source; the model's are taken: mol/L/s" in line for line in exp.remarks)
     assert any("positions: a at x = 12.5 to 87.5 by 25 um, y = " in line for line in exp.choices)
+    with h5py.File(tmp_path / "film.h5", "a") as file:
+        file["coarse"] = source[:3, :2]
+    with pytest.raises(pdefit.PdefitError, match=r"; from 'film.h5', a is 'coarse' of shape \(3, 2\)$"):
+        pdefit.load_experiment(tmp_path / "film.yaml", ["data.system.a=coarse"])
 
 
 def test_arrays_inside_another_argument_have_its_units(tmp_path, compose):

@@ -156,6 +156,30 @@ def test_one_late_frame_is_enough(load):
     assert exp.source.record.ts.tolist() == [0.0, 1.0, 1.5] and off(exp.functional) < 1e-8
 
 
+def test_one_late_frame_in_python(load):
+    problem, controls = load("times.start=0.0").first.problem, {"r": pdefit.transforms.Log()}
+    alone = pdefit.Observations.build(TS[:1], {"N": growth(TS[:1])}, 0.05)
+    late = pdefit.Functional(problem, alone.with_nothing_at(0.0), controls, dt=0.05)
+    assert off(late) < 1e-8 and late.observed_values == 1
+    with pytest.raises(pdefit.PdefitError, match=r"there is one; .* begin there: observations.with_nothing_at\(t\)"):
+        pdefit.Functional(problem, alone, controls)
+
+
+def test_what_one_late_frame_allows(load):
+    """The start is known, so `until` may be the frame; what leaves nothing to fit is refused by its reason."""
+    ts, start = TS[:1], "times.start=0.0"
+    until = "stages={{first: {{optimizer: {{name: lbfgs}}, until: {}}}, last: {{optimizer: {{name: lbfgs}}}}}}".format
+    exp = load(start, until(1.0), ts=ts)
+    assert off(exp.first.reformulated(exp.stages[0].formulation, exp.first.theta0)) < 1e-8
+    for words, told in (
+        (["holdout=0.1"], "asks for 1 of 1 frames, but 0 may be kept out"),
+        ([until(0.5)], "until = 0.5 ends before the second time of the record, 1"),
+        (["times.fit_until=0.5"], "leaves 0 frames to fit; the first is at 1"),
+    ):
+        with pytest.raises(pdefit.PdefitError, match=told):
+            load(start, *words, ts=ts)
+
+
 def test_states_from_data_are_those_of_the_first_frame(load):
     exp = load("times.start=0.0", "controls={r: log, y0: {N: {guess: data}}}")
     np.testing.assert_allclose(exp.first.problem.y0.N, growth(1.0))
@@ -163,8 +187,15 @@ def test_states_from_data_are_those_of_the_first_frame(load):
     assert float(load("times.start=0.0", "initial=data").first.problem.y0.N) == growth(1.0)
     nodes = load("times.start=0.0", "formulation={name: segments, length: 1.0}", "controls={r: log, nodes: {N: {}}}")
     np.testing.assert_allclose(nodes.first.problem.nodes.N, growth(np.append(1.0, TS[:-1])))
-    with pytest.raises(pdefit.PdefitError, match=r"nothing is seen at t = 0, where they begin; .* times.start=1"):
-        load("times.start=0.0", "stages.main.window=2.0")
+    with pytest.raises(pdefit.PdefitError, match="nothing is seen at t = 0; end with a stage without a window"):
+        load("times.start=0.0", "stages.main.window=2.0", "controls={r: log, y0: {N: {guess: data}}}")
+
+
+@pytest.mark.parametrize("count", [9, 1])
+def test_the_first_window_keeps_a_known_start_at_which_nothing_is_seen(load, count):
+    exp = load("times.start=0.0", "stages.main.window=2.0", ts=TS[:count])
+    cut = exp.first.reformulated(exp.stages[-1].formulation, exp.first.theta0)
+    assert off(cut) < 1e-8 and cut.observed_values == count
 
 
 def test_the_first_frame_is_the_state_of_any_system_that_is_seen(load):

@@ -86,4 +86,6 @@ def test_columns_without_content_are_left_out():
     assert "half widths" in str(table.caption)
     known = dataclasses.replace(row, truth=2.0, relative_error=0.0, z_score=1.5, discretisation_shift=None)
     columns = {column.header: list(column.cells) for column in _table([known], ()).columns}
+    nothing = dataclasses.replace(row, ci95_low=0.0, ci95_high=None, interval_trusted=True)
+    assert [*_table([nothing], ("D",)).columns[3].cells] == ["not determined"]
     assert columns["z"] == ["(+1.5)"] and columns["95 %"] == ["(±1.0e-01)"] and "shift" not in columns

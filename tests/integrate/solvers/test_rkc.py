@@ -92,6 +92,27 @@ def test_a_step_far_beyond_that_of_runge_kutta_is_right():
     np.testing.assert_allclose(again.u, found.values["u"], atol=1e-13)
 
 
+def test_traced_values_choose_no_steps_and_given_stages_need_none():
+    y0, ts = fisher().init(None), np.array([0.0, 0.4])
+
+    def last(D, run=pdefit.solve, **method):
+        after = run(fisher(D=D), y0, ts, **method)
+        return jnp.sum((after if run is pdefit.solve else after.values["u"]).u[-1] ** 2)
+
+    method = {"solver": pdefit.solvers.RKC(8), "dt": 0.2, "t0": 0.0}
+    rate = jax.jit(jax.grad(lambda D: last(D, **method)))(1.0)
+    np.testing.assert_allclose(rate, (last(1.001, **method) - last(0.999, **method)) / 2e-3, rtol=1e-5)
+    asked = [
+        method | {"solver": pdefit.solvers.RKC()},
+        method | {"solver": pdefit.solvers.RKC(8), "steps": pdefit.Adaptive(1e-3, 1e-3)},
+        {"run": pdefit.simulate},
+        {"run": pdefit.simulate, "dt": 0.01},
+    ]
+    for options in asked:
+        with pytest.raises(pdefit.PdefitError, match="is traced .* call pdefit.solve with constant steps"):
+            jax.grad(lambda D, options=options: last(D, **options))(1.0)
+
+
 def test_diffrax_can_use_it():
     system, y0 = fisher(), fisher().init(None)
     term = diffrax.ODETerm(lambda t, y, args: system.vector_field(t, y, args))

@@ -163,9 +163,7 @@ def test_a_number_that_the_beginning_does_not_show_stays_near_its_guess():
 
 def test_what_cannot_be():
     functional = front()
-    with pytest.raises(
-        pdefit.PdefitError, match=r"until = 0\.2 leaves fewer than two frames; the record's second is at 0\.5"
-    ):
+    with pytest.raises(pdefit.PdefitError, match=r"until = 0\.2 ends before the second time of the record, 0\.5"):
         functional.reformulated(pdefit.formulations.Single(until=0.2), functional.theta0)
     assert functional.reformulated(pdefit.formulations.Single(until=99.0), functional.theta0).observed_values == 9 * 64
     for every in (0, -1):

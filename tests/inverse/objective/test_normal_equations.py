@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pdefit_cardiac import BOCF
 from pdefit_cardiac.parameter_sets import TUTORIAL
+from pdefit_reaction import FisherKPP
 
 import pdefit
 
@@ -63,3 +64,36 @@ def test_neither_steps_nor_observations_take_memory():
     assert held(denser) - base < state / 2
     # the tangents once or twice more, while they are stepped and seen
     assert base < 5 * len(PARAMETERS) * state
+
+
+class Reduced(FisherKPP, pdefit.capabilities.AbstractReduced):
+    """An equation of which every run makes a system of its own."""
+
+    def reduced(self):
+        return FisherKPP(grid=self.grid, D=self.D, r=self.r, front=self.front)
+
+
+# more tangents than are stepped in turn, and few
+@pytest.mark.parametrize(
+    ("model", "solver", "modes"),
+    [
+        (FisherKPP, pdefit.solvers.ETDRK4(), 17),
+        (Reduced, pdefit.solvers.IMEX(), 17),
+        (Reduced, pdefit.solvers.RK4(), 17),
+        (Reduced, pdefit.solvers.RK4(), 3),
+    ],
+    ids=["ETDRK4", "IMEX", "RK4", "RK4 in turn"],
+)
+def test_a_start_of_modes_may_be_the_only_unknown(model, solver, modes):
+    grid = pdefit.CartesianGrid(shape=(20,), extent=(10.0,), length_unit="1")
+    system = model(grid=grid, D=jnp.asarray(0.5), r=jnp.asarray(1.0), front=4.0)
+    data = pdefit.Observations.build(np.array([0.0, 0.2, 0.4]), {"u": np.full((3, 20), 0.3)})
+    controls = {"y0": {"u": pdefit.Control(modes=modes)}}
+    functional = pdefit.Functional(pdefit.Problem(system, system.init(None)), data, controls, solver=solver, dt=0.1)
+    theta = functional.theta0
+    _, gradient, matrix = eqx.filter_jit(pdefit.Functional.normal_equations)(functional, theta)
+    shifts = 1e-3 * jnp.concatenate([jnp.eye(modes), -jnp.eye(modes)])
+    r = eqx.filter_jit(lambda f, x: jax.vmap(f.residuals)(x))(functional, theta[None] + shifts)
+    jac = (r[:modes] - r[modes:]).T / 2e-3
+    np.testing.assert_allclose(matrix, jac.T @ jac, atol=1e-6 * float(jnp.max(matrix)))
+    np.testing.assert_allclose(gradient, jac.T @ functional.residuals(theta), atol=1e-6 * float(jnp.max(matrix)))

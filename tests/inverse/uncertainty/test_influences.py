@@ -82,7 +82,6 @@ def test_a_number_at_its_bound_counts_as_held():
     assert not np.isfinite(known.reach[1]) and list(numbers(found, known)) == [0]
 
 
-@pytest.mark.xfail(strict=True, reason="row 7: a number on which J hardly depends, flat, gets an interval")
 def test_a_flat_number_has_no_interval():
     """Its standard error is many times the range of its bounds."""
     flat = pdefit.Control(pdefit.transforms.Log(), bounds=(0.1, 10.0))

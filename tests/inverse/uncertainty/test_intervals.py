@@ -119,6 +119,21 @@ def test_a_vague_control_is_named():
     assert pdefit.intervals(long, long.theta0).unidentifiable == ()
 
 
+@pytest.mark.parametrize("transform", [pdefit.transforms.Log(), pdefit.transforms.Log10()])
+@pytest.mark.parametrize("noise", [0.2, 20.0])
+def test_a_positive_number_without_a_size_has_no_interval(transform, noise):
+    """Not an interval of 1e-15 to 1e+22."""
+    functional = decay(noise, {"b": pdefit.Control(transform, scale=2.0)})
+    known = pdefit.intervals(functional, functional.theta0, sigma_stated=True)
+    # the exact slope of exp(-(a + b) t) in ln b, of values that weigh 1 / noise each
+    ts = np.linspace(0.0, 2.0, 21)
+    half = 1.96 * noise / np.sqrt(np.sum((0.5 * ts * np.exp(-1.5 * ts)) ** 2))
+    assert np.isinf(known.error[0]) == (half > np.log(1e3)) == (noise > 1)
+    assert ("not determined" in str(known)) == (noise > 1)
+    if noise < 1:
+        np.testing.assert_allclose(np.log(known.high[0] / 0.5), half, rtol=0.5)
+
+
 class Sum(pdefit.AbstractSystem):
     """u' = -(a + b) u: only the sum of the parameters leaves a trace."""
 

@@ -16,7 +16,7 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.pictures import run_export
 from pdefit.output.pictures.figures import draw_all, draw_run_movie
-from pdefit.output.pictures.report import write_report
+from pdefit.output.pictures.report import estimate_and_interval, write_report
 from pdefit.output.store.tables import ParameterRow, write_parameters
 from pdefit.output.store.xdmf import write_xdmf
 
@@ -273,3 +273,9 @@ def test_a_browser_shows_the_report(tmp_path, width, scheme):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (np.mean([int(n) for n in re.findall(r"\d+", paper)[:3]]) < 60) == (scheme == "dark")
+
+
+@pytest.mark.parametrize(("trusted", "told"), [(None, ""), (True, "not determined")])
+def test_an_interval_without_an_upper_end_is_told(trusted, told):
+    row = ParameterRow("D", "1", "log", 2.0, 1.0, None, None, 0.0, None, None, False, None, trusted)
+    assert estimate_and_interval(row) == ("1", told)
