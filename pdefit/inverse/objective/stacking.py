@@ -71,7 +71,7 @@ def stacked(functionals: Sequence[Functional]) -> Functional:
             "Recordings with free node states expect as many segments in each, but have "
             f"{', '.join(str(e.segments) for e in each)}; cut the recordings to one length, or make no node states controls"
         )
-    padded = [_padded(f, most) for f in functionals]
+    padded = _with_alike_sizes([_padded(f, most) for f in functionals])
     for name, what in _ALIKE.items():
         parts = [_get(f, name) for f in padded]
         for e, part in enumerate(parts):
@@ -185,6 +185,22 @@ def _padded_layout(layout: Layout, most: Extent) -> Layout:
         np.pad(layout.counts, more),
         np.pad(layout.nodes, more[0], mode="edge"),
     )
+
+
+def _with_alike_sizes(functionals: Sequence[Functional]) -> list[Functional]:
+    """The functionals with as many step sizes each, for which a solver prepares itself: the last one is repeated.
+
+    Where one record has too many sizes for a list, no record has one, and every step computes its own coefficients.
+    """
+    lists = [f.layout.time_grid.sizes for f in functionals]
+    most = max((x.shape[-1] for x in lists if x is not None), default=0)
+    if any(x is None for x in lists):
+        lists = [None] * len(lists)
+    lists = [None if x is None else np.pad(x, ((0, 0), (0, most - x.shape[-1])), mode="edge") for x in lists]
+    return [
+        eqx.tree_at(lambda f: f.layout.time_grid.sizes, f, x, is_leaf=lambda x: x is None)
+        for f, x in zip(functionals, lists, strict=True)
+    ]
 
 
 # --- stacking ----------------------------------------------------------------------------------------------------------
