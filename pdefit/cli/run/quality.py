@@ -140,10 +140,12 @@ def _rounding(found: Fit) -> str:
         for name, r in one.residuals.items():
             data = one.functional.observations
             values = np.asarray(data.values[name], float)[np.asarray(data.mask[name])]
-            step, digits = rounding_step(values)
+            step, found_digits = rounding_step(values)
             sigma = float(np.sqrt(np.mean(np.square(np.asarray(data.sigma[name], float)))))
             size = sigma * np.sqrt(np.mean(np.square(r)))
-            worst = max(worst, size / step if step else np.inf)
+            # one of many recordings may lack a variable
+            worst = max(worst, size / step if step else np.inf if values.size else 0.0)
+            digits = found_digits or digits
     if not worst <= _ROUNDED:
         return ""
     return f"residuals are {worst:.2g} times the step of the numbers in the data ({digits}), so they say nothing more"
@@ -229,7 +231,6 @@ def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) ->
     """
     coords = field_coords(functional.problem.system, functional.problem.y0)
     series: dict[str, np.ndarray] = {}
-    value: Any
     for name, weighted in residuals.items():
         value = by_frame(functional, name, weighted)
         axis = coords[name] if name in coords else None
@@ -244,15 +245,11 @@ def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) ->
 
 def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
     """Columns of values (T, ...) by name."""
-    if values.ndim == 1:
-        return {name: values}
-    if values[0].size <= _MOST_COLUMNS:
-        places = np.ndindex(values.shape[1:])
-        return {f"{name}[{','.join(map(str, i))}]": values[(slice(None), *i)] for i in places}
-    flat = values.reshape(values.shape[0], -1)
-    seen = np.isfinite(flat)
-    squares = np.where(seen, flat, 0) ** 2
-    return {f"{name} rms": np.sqrt(squares.sum(axis=1) / np.where(seen.any(axis=1), seen.sum(axis=1), np.nan))}
+    if values[0].size > _MOST_COLUMNS:
+        squares = np.ma.masked_invalid(values.reshape(len(values), -1)) ** 2
+        return {f"{name} rms": np.ma.sqrt(squares.mean(axis=1)).filled(np.nan)}
+    places = {f"[{','.join(map(str, i))}]" if i else "": i for i in np.ndindex(values.shape[1:])}
+    return {f"{name}{place}": values[(slice(None), *i)] for place, i in places.items()}
 
 
 def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[str, Any] | None:
