@@ -12,7 +12,7 @@ from pdefit.data.readers._beside_values import Coordinate, Deviations, convertib
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.layout import arranged
 from pdefit.data.readers.recordings import check_entries, part_of
-from pdefit.data.readers.variable import DataFile
+from pdefit.data.readers.variable import DataFile, in_memory
 from pdefit.data.units import Conversion
 
 
@@ -50,6 +50,7 @@ class Frames:
     - `axes`: for some fields the names of the axes of their variable, in the order of the file.
     - `crop`: for each of the first axes after time the first index that is wanted, and the one after the last.
     - `select`: for an axis that the file has recordings along, the name of one of them, or its number from 0.
+    - `optional`: whether a variable may be missing, as in one of many recordings; it then has the value NaN at each time.
     """
 
     def __init__(
@@ -68,7 +69,9 @@ class Frames:
         axes: Mapping[str, Sequence[str]] | None = None,
         crop: Sequence[tuple[int, int]] = (),
         select: Mapping[str, str | int] | None = None,
+        optional: bool = False,
     ):
+        self.optional = optional
         self._crop = tuple(slice(*ends) for ends in crop)
         for field in sigma or {}:
             if field not in variables:
@@ -78,6 +81,11 @@ class Frames:
             errors = [s for s in (sigma or {}).values() if isinstance(s, str)]
             check_entries(variables, file.path)
             file = part_of(file, select, variables.values(), errors, time)
+            named = variables.items() if optional else ()
+            absent = {n: (units or {}).get(f) for f, n in named if n not in (*file, *file.links)}
+            file = file.replaced(
+                {n: in_memory(n, file.path, np.full(file[time].shape, np.nan), unit) for n, unit in absent.items()}
+            )
             found = arranged(file, variables, errors, time, dims, coordinates or {}, axes or {})
             self.file, self.remarks, self.points = found
             self.notes = file.notes
@@ -99,6 +107,7 @@ class Frames:
                 )
             self.ts, self._skipped, self._count = times[wanted], int(wanted[0]), times.size
             sources = {**dict.fromkeys(variables, 1.0), **(sigma or {})}
+            sources |= {f: 1.0 for f, n in variables.items() if n in absent}
             self._variables = {
                 field: self._variable(name, sources[field], (units or {}).get(field))
                 for field, name in variables.items()

@@ -216,12 +216,12 @@ class DataFile(Mapping[str, Variable]):
             return text(self.attributes.get("import_notes")).splitlines()
 
     def replaced(self, records: Mapping[str, Variable]) -> "DataFile":
-        """The file with other records of some variables."""
+        """The file with other records of some variables, or with more of them."""
 
         def record(name: str) -> Variable:
             return records[name] if name in records else self[name]
 
-        return DataFile(self.path, self, record, self.links, self.attributes, self.is_foreign)
+        return DataFile(self.path, (*self, *records), record, self.links, self.attributes, self.is_foreign)
 
 
 def in_memory(name: str, path: Path, values: np.ndarray, unit: str | None = None) -> Variable:
