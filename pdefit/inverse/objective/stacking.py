@@ -75,6 +75,7 @@ def stacked(functionals: Sequence[Functional]) -> Functional:
             f"{', '.join(str(e.segments) for e in each)}; cut the recordings to one length, or make no node states controls"
         )
     padded = [_padded(f, most) for f in functionals]
+    # a solver is prepared for the sizes of each record, in lists of one length; without a list each step is prepared alone
     lists = [f.layout.time_grid.sizes for f in padded]
     sizes = None if any(x is None for x in lists) else max(x.shape[-1] for x in lists if x is not None)
     padded = [f.with_time_grid(f.layout.time_grid.with_sizes(sizes)) for f in padded]
