@@ -45,7 +45,8 @@ class InTurn(AbstractStepper):
     padded: bool = eqx.field(static=True, default=False)
 
     def init(self, t, y):
-        return y, None
+        # a weakly typed state, as of jnp.asarray(1.0), has a derivative with other coefficients than the stages after it
+        return jax.tree.map(lambda x: x.astype(x.dtype), y), None
 
     def __call__(self, t, h, carry):
         return self.through(carry, (t[None], h[None]))

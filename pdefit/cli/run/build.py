@@ -1,12 +1,13 @@
 """Experiments built from settings: all that a fit works on, of one recording or of many."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast
@@ -218,6 +219,7 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
     - `made`: every recording by name.
     """
     first = next(iter(made.values()))
+    refuse_unseen([one.source.record.mask for one in made.values()])
     functionals = [_with_shared(one.first, first.first) for one in made.values()]
     functional = Recordings(functionals, batch=settings.batch, gauge=settings.gauge)
     # steps that were left open were chosen at each recording's own guess of what is shared
@@ -242,6 +244,15 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
         source=source,
         recordings={n: dataclasses.replace(o, functional=f) for (n, o), f in zip(made.items(), parts, strict=True)},
     )
+
+
+def refuse_unseen(masks: Sequence[Mapping[str, Array]]) -> None:
+    """Refuse a variable of which no record has a value.
+
+    **Arguments:** `masks`: of each recording, or member, where its variables were observed.
+    """
+    if lost := [name for name in masks[0] if not any(np.any(mask[name]) for mask in masks)]:
+        raise PdefitError(f"No record has a value of {', '.join(lost)}; correct data.variables, or remove it there")
 
 
 def _with_shared(functional: Functional, first: Functional) -> Functional:

@@ -11,7 +11,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast
 from pdefit.analysis.goodness.holdout import withhold
 from pdefit.cli.config.settings import Settings
-from pdefit.cli.run.build import build_single, one_file, settings_of_each, source_of
+from pdefit.cli.run.build import build_single, one_file, refuse_unseen, settings_of_each, source_of
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.source import fitted_frames, frames_kept_out, is_known
 from pdefit.cli.run.unstated import with_estimated_sigma
@@ -67,6 +67,7 @@ def build_members(settings: Settings) -> MemberExperiment:
                 raise PdefitError(f"Member {name}: {error}") from None
             functionals.append(functional)
             truths.append(truth)
+    refuse_unseen([f.observations.mask for f in functionals])
     functionals = _with_common_step(functionals)
     return MemberExperiment(first, Members.of(functionals), names, np.stack(truths))
 

@@ -57,7 +57,8 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         )
     # noise is estimated without the frames that are kept for the forecast
     last = np.inf if settings.times.fit_until is None else settings.times.fit_until
-    noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in data.automatic}
+    automatic = [name for name in data.automatic if np.any(observations.mask[name])]
+    noise = {name: estimate_noise(observations.between(-np.inf, last), name) for name in automatic}
     observations = observations.with_sigma({name: found.sigma for name, found in noise.items()})
     observations, observe, lost = _as_compared(observations, data, observe)
     remarks = (*remarks, *lost)
@@ -127,13 +128,14 @@ def _as_compared(
         positive = seen & (x > 0)
         if lost := int((seen & ~positive).sum()):
             told.append(f"{lost} values of {name} are not above zero and have no logarithm; they count as missing")
-        if not positive.any():
+        if seen.any() and not positive.any():
             raise PdefitError(f"data.sigma.{name} = log_normal expects values above zero, but there are none")
         values[name], mask[name] = jnp.asarray(np.log(np.where(positive, x, 1.0))), jnp.asarray(positive)
         sigma[name] = 1.0 if deviation is None else deviation
     if data.logarithmic:
         observe = Compose((observe, Logarithm(tuple(data.logarithmic))))
         observations = eqx.tree_at(lambda o: (o.values, o.mask), observations, (values, mask))
+    sigma = {name: x for name, x in sigma.items() if np.any(mask[name])}
     return observations.with_sigma(sigma), observe, tuple(told)
 
 
@@ -172,6 +174,8 @@ def observed_data(
         axes={name: axes for name, axes in data.axes.items() if name in data.variables or name not in data.system},
         crop=data.crop,
         select=data.select,
+        # each of many recordings, or members, has a text here
+        optional=settings.recordings == "",
     ) as frames:
         units = {dim: unit for where in coords.values() for dim, unit in where.coord_units.items()}
         if observe.lacks_points and not observe.scattered:

@@ -29,8 +29,8 @@ from pdefit.systems.fields import field_coords
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
-# tests of structure that summary.json keeps
-_MOST = 20
+# tests of structure that summary.json keeps, and values of a variable at a time that have a column of residuals each
+_MOST, _MOST_COLUMNS = 20, 16
 # residuals of so many steps of the numbers in the data are rounding, and a number is nearly zero below this part of its guess
 _ROUNDED, _FALLEN = 2.0, 1e-3
 
@@ -140,10 +140,12 @@ def _rounding(found: Fit) -> str:
         for name, r in one.residuals.items():
             data = one.functional.observations
             values = np.asarray(data.values[name], float)[np.asarray(data.mask[name])]
-            step, digits = rounding_step(values)
+            step, found_digits = rounding_step(values)
             sigma = float(np.sqrt(np.mean(np.square(np.asarray(data.sigma[name], float)))))
             size = sigma * np.sqrt(np.mean(np.square(r)))
-            worst = max(worst, size / step if step else np.inf)
+            # one of many recordings may lack a variable
+            worst = max(worst, size / step if step else np.inf if values.size else 0.0)
+            digits = found_digits or digits
     if not worst <= _ROUNDED:
         return ""
     return f"residuals are {worst:.2g} times the step of the numbers in the data ({digits}), so they say nothing more"
@@ -222,29 +224,32 @@ def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
 
 
 def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Root mean square of the weighted residuals at every observation time (T,), for each variable.
+    """Columns of weighted residuals, prediction minus data over sigma, at every observation time (T,); NaN if not fitted.
 
-    A variable whose first axis has labels (bodies) gives one series for each label. NaN where nothing was fitted.
+    A variable, or each label of its first axis (body), has a column for each value, with its index behind the name. Of
+    many values at a time it has their root mean square.
     """
     coords = field_coords(functional.problem.system, functional.problem.y0)
     series: dict[str, np.ndarray] = {}
-    value: Any
     for name, weighted in residuals.items():
-        value = by_frame(functional, name, np.square(weighted))
+        value = by_frame(functional, name, weighted)
         axis = coords[name] if name in coords else None
         labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
         if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:
             for k, label in enumerate(labels):
-                series[str(label)] = _rms(value[:, k])
+                series |= _columns(f"{name} {label}", value[:, k])
         else:
-            series[name] = _rms(value)
+            series |= _columns(name, value)
     return series
 
 
-def _rms(squares: np.ndarray) -> np.ndarray:
-    flat = squares.reshape(squares.shape[0], -1)
-    seen = np.isfinite(flat)
-    return np.sqrt(np.where(seen, flat, 0).sum(axis=1) / np.where(seen.any(axis=1), seen.sum(axis=1), np.nan))
+def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of values (T, ...) by name."""
+    if values[0].size > _MOST_COLUMNS:
+        squares = np.ma.masked_invalid(values.reshape(len(values), -1)) ** 2
+        return {f"{name} rms": np.ma.sqrt(squares.mean(axis=1)).filled(np.nan)}
+    places = {f"[{','.join(map(str, i))}]" if i else "": i for i in np.ndindex(values.shape[1:])}
+    return {f"{name}{place}": values[(slice(None), *i)] for place, i in places.items()}
 
 
 def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[str, Any] | None:

@@ -103,10 +103,9 @@ def sigma_summary(found: Fit) -> dict[str, list[float]]:
 
 def _of_seen(data: Observations, name: str) -> np.ndarray:
     """The standard deviations of a variable, one number or those of its measured values."""
-    sigma = np.asarray(data.sigma[name])
+    sigma, mask = np.asarray(data.sigma[name]), np.asarray(data.mask[name])
     if sigma.size == 1:
-        return sigma.ravel()
-    mask = np.asarray(data.mask[name])
+        return sigma.ravel()[: int(mask.any())]
     return np.broadcast_to(sigma, mask.shape)[mask]
 
 

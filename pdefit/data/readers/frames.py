@@ -12,7 +12,7 @@ from pdefit.data.readers._beside_values import Coordinate, Deviations, convertib
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.layout import arranged, with_times
 from pdefit.data.readers.recordings import check_entries, part_of
-from pdefit.data.readers.variable import DataFile
+from pdefit.data.readers.variable import DataFile, in_memory
 from pdefit.data.units import Conversion
 
 # what to do about a table with a row for each value of each variable
@@ -53,6 +53,7 @@ class Frames:
     - `axes`: for some fields the names of the axes of their variable, in the order of the file.
     - `crop`: for each of the first axes after time the first index that is wanted, and the one after the last.
     - `select`: for an axis that the file has recordings along, the name of one of them, or its number from 0.
+    - `optional`: whether a variable may be missing, as in one of many recordings; it then has the value NaN at each time.
     """
 
     def __init__(
@@ -71,7 +72,9 @@ class Frames:
         axes: Mapping[str, Sequence[str]] | None = None,
         crop: Sequence[tuple[int, int]] = (),
         select: Mapping[str, str | int] | None = None,
+        optional: bool = False,
     ):
+        self.optional = optional
         self._crop = tuple(slice(*ends) for ends in crop)
         for field in sigma or {}:
             if field not in variables:
@@ -83,6 +86,11 @@ class Frames:
             file = part_of(file, select, variables.values(), errors, time if isinstance(time, str) else "")
             if not isinstance(time, str):
                 file, time = with_times(file, variables, axes or {}, time, time_unit), "time"
+            named = variables.items() if optional else ()
+            absent = {n: (units or {}).get(f) for f, n in named if n not in (*file, *file.links)}
+            file = file.replaced(
+                {n: in_memory(n, file.path, np.full(file[time].shape, np.nan), unit) for n, unit in absent.items()}
+            )
             found = arranged(file, variables, errors, time, dims, coordinates or {}, axes or {})
             self.file, self.remarks, self.points = found
             self.notes = file.notes
@@ -104,6 +112,7 @@ class Frames:
                 )
             self.ts, self._skipped, self._count = times[wanted], int(wanted[0]), times.size
             sources = {**dict.fromkeys(variables, 1.0), **(sigma or {})}
+            sources |= {f: 1.0 for f, n in variables.items() if n in absent}
             self._variables = {
                 field: self._variable(name, sources[field], (units or {}).get(field))
                 for field, name in variables.items()

@@ -86,12 +86,15 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
     for field, where in (positions or {}).items():
         values[field] = np.where(np.all(np.isfinite(where), axis=-1), values[field], np.nan)
     remarks = [*frames.notes, *frames.remarks]
-    for field, value in values.items():
-        if not np.any(np.isfinite(value)):
-            raise PdefitError(
-                f"All values of '{frames.variables[field]}' in '{frames.name}' are missing (NaN), or fill values, or outside "
-                f"of the valid range; name another variable, or correct its attributes"
-            )
+    empty = [field for field, value in values.items() if not np.any(np.isfinite(value))]
+    if frames.optional and 0 < len(empty) < len(values):
+        remarks.append(f"'{frames.name}' has no value of {', '.join(empty)}, so the fit compares none there")
+    elif empty:
+        raise PdefitError(
+            f"All values of '{frames.variables[empty[0]]}' in '{frames.name}' are missing (NaN), or fill values, or outside "
+            f"of the valid range; name another variable, or correct its attributes"
+        )
+    for field, value in [(field, x) for field, x in values.items() if field not in empty]:
         if not positions and value.ndim > 1:
             remarks += about_first_frame(frames.variables[field], value)
         step, largest = frames.step(field), float(np.nanmax(np.abs(value)))

@@ -98,6 +98,12 @@ class TimeGrid(eqx.Module):
         sizes = np.where(np.arange(self.length) < self.count[..., None], step, 0.0)
         return TimeGrid(self.start, sizes, self.count, self.length, self.observes_start)
 
+    def with_sizes(self, count: int | None) -> "TimeGrid":
+        """The same steps with so many sizes in their list, the last of them repeated; None for no list."""
+        sizes = self.sizes if count else None
+        padded = None if sizes is None else np.pad(sizes, ((0, 0), (0, (count or 0) - sizes.shape[-1])), mode="edge")
+        return eqx.tree_at(lambda g: g.sizes, self, padded, is_leaf=lambda x: x is None)
+
     def halved(self) -> "TimeGrid":
         """The time grid with every step cut in two."""
         step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2

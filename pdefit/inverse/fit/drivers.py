@@ -168,7 +168,7 @@ class Hosted(AbstractDriver):
 
 
 def _state(functional: Functional) -> PyTree:
-    return jax.eval_shape(Misfit(functional).start, functional.theta0)
+    return jax.eval_shape(lambda x: Misfit(functional).start(x), functional.theta0)
 
 
 @eqx.filter_jit

@@ -170,8 +170,9 @@ class ByPrediction(AbstractReweight):
             signal = np.array(data.values[name], float)
             signal[layout.index[layout.counts]] = predicted[name][layout.counts]
             signal = np.where(np.isfinite(signal), signal, data.values[name])
-            new[name] = variance.sigma(signal)
             fitted, old = np.asarray(data.mask[name]), np.broadcast_to(data.sigma[name], signal.shape)
+            # one of many recordings may lack a variable, whose parts are then unknown
+            new[name] = variance.sigma(signal) if fitted.any() else old
             change = max(change, float(np.max(np.abs(new[name] / old - 1)[fitted], initial=0.0)))
         return functional.reweighted(new), change, [f"the prediction of {n} ({v})" for n, v in variances.items()]
 

@@ -90,6 +90,9 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     asked_solver: eqx.AbstractVar[diffrax.AbstractSolver]
     asked_dt: eqx.AbstractVar[float | None]
 
+    # by identity, since arrays have no hash: jax.jit takes the methods
+    __hash__ = object.__hash__
+
     @property
     def theta0(self) -> Float[Array, " p"]:
         """The vector at the guesses."""
@@ -107,7 +110,25 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     @abc.abstractmethod
     def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
-        """The whole vector r(theta)."""
+        """The whole vector r(theta), of which the part of the data is prediction minus data over sigma.
+
+        In `Functional` the order is, from what changes slowest:
+
+        1. the windows of the record; without windows there is one;
+        2. the observation times of a window, its start included;
+        3. the variables, sorted by name;
+        4. the values of a variable, in the order of the array: the last index changes fastest.
+
+        The gaps at the end of a window stand behind its observations: a value for each element of a node state, in the
+        order of `controls.nodes`, and zeros behind the last window. Regularizers follow behind all windows, in the order
+        in which they were given. Priors are the end, in the order of `controls`, and among them those of smoothness last.
+
+        A value that is missing or not fitted has a place with a zero. So has what fills a window up to the longest, and
+        the start of a window, which is the end of the window before.
+
+        In `Recordings` the vectors of all recordings follow each other, all as long as that of the longest, with
+        regularizers and priors of own controls. Those of shared controls are behind them, and the gauges are the end.
+        """
 
     @abc.abstractmethod
     def grouped_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations | RecordingEquations:
@@ -179,7 +200,8 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     @property
     def residual_shape(self) -> tuple[int, int]:
         """The shape (m, p) of the Jacobian: residuals, padding included, and controls."""
-        return int(jax.eval_shape(self.residuals, self.theta0).shape[0]), self.controls.size
+        # not the method itself: within a trace JAX would compare the arrays of its object
+        return int(jax.eval_shape(lambda x: self.residuals(x), self.theta0).shape[0]), self.controls.size
 
     # --- variants --------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Stacking of functionals of equal structure into one with a leading axis on every array, and the way back."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -25,6 +26,8 @@ _ALIKE = {
     "formulation": "the same formulation",
     "regularizers": "the same regularizers",
 }
+# letters of a value in an error
+_LONGEST = 60
 
 
 class Extent(NamedTuple):
@@ -72,11 +75,15 @@ def stacked(functionals: Sequence[Functional]) -> Functional:
             f"{', '.join(str(e.segments) for e in each)}; cut the recordings to one length, or make no node states controls"
         )
     padded = [_padded(f, most) for f in functionals]
+    # a solver is prepared for the sizes of each record, in lists of one length; without a list each step is prepared alone
+    lists = [f.layout.time_grid.sizes for f in padded]
+    sizes = None if any(x is None for x in lists) else max(x.shape[-1] for x in lists if x is not None)
+    padded = [f.with_time_grid(f.layout.time_grid.with_sizes(sizes)) for f in padded]
     for name, what in _ALIKE.items():
-        parts = [_get(f, name) for f in padded]
+        parts = [attrgetter(name)(f) for f in padded]
         for e, part in enumerate(parts):
             if not _alike(parts[0], part):
-                raise PdefitError(f"Recordings expects {what} in all, but number {e} differs from number 0 in {name}")
+                raise PdefitError(f"Recordings expects {what} in all, but number {e} {_odd(parts[0], part, name)}")
     return _stack(padded)
 
 
@@ -190,13 +197,6 @@ def _padded_layout(layout: Layout, most: Extent) -> Layout:
 # --- stacking ----------------------------------------------------------------------------------------------------------
 
 
-def _get(functional: Functional, name: str) -> Any:
-    node: Any = functional
-    for part in name.split("."):
-        node = getattr(node, part)
-    return node
-
-
 def _alike(a: PyTree, b: PyTree) -> bool:
     """Whether two trees can be stacked.
 
@@ -206,11 +206,23 @@ def _alike(a: PyTree, b: PyTree) -> bool:
         return False
 
     def same(x: Any, y: Any) -> bool:
-        if eqx.is_array(x) and eqx.is_array(y):
+        if isinstance(x, jax.Array | np.ndarray) and isinstance(y, jax.Array | np.ndarray):
             return x.shape == y.shape and x.dtype == y.dtype
         return isinstance(x, float) and isinstance(y, float) or bool(x == y)
 
     return all(same(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True))
+
+
+def _odd(a: PyTree, b: PyTree, path: str) -> str:
+    """The innermost part in which the second of two trees differs from the first, with both values, in words."""
+    one, other = (dict(enumerate(x)) if isinstance(x, tuple | list) else getattr(x, "__dict__", {}) for x in (a, b))
+    if type(a) is type(b) and one.keys() == other.keys():
+        for key in one:
+            if not _alike(one[key], other[key]):
+                return _odd(one[key], other[key], f"{path}.{key}")
+    first, second = (" ".join(eqx.tree_pformat(x).split())[:_LONGEST] for x in (a, b))
+    told = f"has {second} for {path}, and number 0 has {first}"
+    return f"{told}; make them equal, or write them as numbers or arrays of one shape, which may differ"
 
 
 def _stack(functionals: Sequence[Functional]) -> Functional:

@@ -164,7 +164,7 @@ def work(functional: Functional, columns: int) -> int:
 
 
 def _states_bytes(functional: Functional) -> int:
-    return state_bytes(jax.eval_shape(Misfit(functional).start, functional.theta0))
+    return state_bytes(jax.eval_shape(lambda x: Misfit(functional).start(x), functional.theta0))
 
 
 def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram]:

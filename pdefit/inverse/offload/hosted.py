@@ -69,7 +69,7 @@ class HostedFunctional(AbstractEvaluated):
         - `accumulation`: the sum along the trajectory.
         - `x`: its argument, (p,).
         """
-        like = jax.eval_shape(accumulation.start, x)
+        like = jax.eval_shape(lambda x: accumulation.start(x), x)
         key = tuple((leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(like))
         if key not in self._routes:
             self._routes[key] = self._make(like)

@@ -261,7 +261,7 @@ def aspect(quantity: Quantity) -> float:
 
 
 def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
-    """Draw for every field the mean over the fit of data minus prediction, a map each.
+    """Draw for every field the mean over the fit of prediction minus data, a map each.
 
     The mean is in standard errors: over the root mean square of all residuals, times the root of the number of frames.
     Where the model is right it is white noise of size 1.
@@ -279,18 +279,18 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
             draw_image(axes, quantity, mean, scale)
             axes.set(xlabel=quantity.axes[1].label, ylabel=quantity.axes[0].label)
             axes.set_title(quantity.name, fontsize=9)
-        label = "mean of data - prediction\n(standard errors)"
+        label = "mean of prediction - data\n(standard errors)"
         colorbar(fig, scale, label, ax=list(grid.flat), aspect=20 * down, pad=0.02)
 
 
 def mean_misfit(film: Film, quantity: Quantity, numbers: Sequence[int]) -> tuple[np.ndarray, float]:
-    """Mean of data minus prediction over some frames, times the root of their number, and the size of residuals.
+    """Mean of prediction minus data over some frames, times the root of their number, and the size of residuals.
 
     The mean is NaN where nothing was observed. The size is the root mean square of all residuals.
     """
     count, total, squares = np.zeros(()), np.zeros(()), 0.0
     for frame in quantity.compared(film, numbers, ["observed", "prediction"]):
-        off = frame["observed"] - frame["prediction"]
+        off = frame["prediction"] - frame["observed"]
         there = np.isfinite(off)
         count, total = count + there, total + np.where(there, off, 0.0)
         squares += float(np.sum(off[there] ** 2))

@@ -154,21 +154,23 @@ def _draw_members(axes: Any, film: Film, quantity: str, members: list[str], kind
 
 
 def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
-    """Draw the root mean square residual in standard deviations, a panel for each series; 1 is the noise."""
+    """Draw residuals in standard deviations, a panel for each variable or body; the band is the noise."""
     ts, columns = read_series(table)
     ts, time_unit = readable_times(ts, time_unit)
-    across = min(3, len(columns))
-    down = -(-len(columns) // across)
+    panels = [*dict.fromkeys(name.partition("[")[0] for name in columns)]
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
     size = 7.0, 1.0 + 1.5 * down if down > 1 else 3.2
     with panel_grid(path, size, (down, across), sharex=True, sharey=True) as (fig, grid):
-        for axes, (name, values) in zip(grid.flat, columns.items(), strict=False):
-            axes.plot(ts, values, lw=0.9, color=COLORS[0])
-            axes.axhline(1.0, color="black", lw=0.8, ls=":")
-            axes.set_title(name, fontsize=9)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            for k, values in enumerate(v for name, v in columns.items() if name.partition("[")[0] == panel):
+                axes.plot(ts, values, lw=0.9, marker=".", ms=3, color=COLORS[k % len(COLORS)])
+            axes.axhspan(-1.0, 1.0, color=PALE, lw=0, zorder=0)
+            axes.set_title(panel, fontsize=9)
         # after all panels: the shared axis does not grow any more once a limit is set
-        grid[0, 0].set_ylim(bottom=0)
+        grid[0, 0].set_ylim(bottom=0 if all(name.endswith(" rms") for name in columns) else None)
         label_lowest(grid, with_unit("time", time_unit))
-        fig.supylabel("rms residual / sigma", fontsize=9)
+        fig.supylabel("(prediction - data) / sigma", fontsize=9)
 
 
 def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: str) -> None:

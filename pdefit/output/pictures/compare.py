@@ -18,7 +18,7 @@ from pdefit.output.pictures.sweep import embedded_figure, short_label
 
 # columns of the figure at most, inches across a panel, and its width over its height
 _MOST_COLUMNS, _ACROSS, _SHAPE = 6, 2.9, 1.4
-_LABEL = "(data - prediction) / rms"
+_LABEL = "(prediction - data) / rms"
 
 
 class Misfit(NamedTuple):
@@ -27,8 +27,8 @@ class Misfit(NamedTuple):
     **Arguments:**
 
     - `quantity`: its axes are those of the values: a plane, a line and time, or time alone.
-    - `values`: data minus prediction; on a plane their mean over time, times the root of the number of frames.
-    - `size`: the root mean square of data minus prediction, in the unit of the quantity.
+    - `values`: prediction minus data; on a plane their mean over time, times the root of the number of frames.
+    - `size`: the root mean square of prediction minus data, in the unit of the quantity.
     """
 
     quantity: Quantity
@@ -46,7 +46,7 @@ def misfits(film: Film, numbers: Sequence[int]) -> dict[str, Misfit]:
             out[quantity.label] = Misfit(quantity, *mean_misfit(film, quantity, numbers))
             continue
         frames = quantity.compared(film, numbers, ["observed", "prediction"])
-        values = np.stack([x["observed"] - x["prediction"] for x in frames], -1).reshape(-1, len(numbers))
+        values = np.stack([x["prediction"] - x["observed"] for x in frames], -1).reshape(-1, len(numbers))
         # the numbers of a field, such as those of all bodies, share a panel
         name = quantity.label if quantity.axes else with_unit(quantity.field.name, quantity.field.unit)
         values = np.vstack([out[name].values, values]) if name in out else values

@@ -1,11 +1,15 @@
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import decays, planets_functional
 
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, distrust
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.discretisation import Discretisation
-from pdefit.cli.run.quality import fit_quality
+from pdefit.cli.run.quality import fit_quality, residual_series
 from pdefit.inverse.fit.fit import fit
+from pdefit.inverse.objective.compiled import weighted
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[160]", "times.count=25")
 UNMOVED = Discretisation([], {}, {})
@@ -49,3 +53,32 @@ def test_priors_are_no_data(compose):
     found = fit(exp.functional, exp.stages, max_iterations=1)
     (section,) = fit_quality(exp, found, UNMOVED, None).sections
     assert section["chi2"] < 2 * found.loss - 100
+
+
+def test_residuals_over_time_have_signs_and_a_column_for_each_value():
+    """Decay at a rate of 0.5 that is predicted at 1: every prediction is too low, and by how much is exact."""
+    functional = decays(1)[0]
+    series = residual_series(functional, weighted(functional, functional.theta0))
+    ts = functional.observations.ts
+    assert [*series] == ["u[0]", "u[1]", "u[2]"]
+    for k, column in enumerate(series.values()):
+        np.testing.assert_allclose(column, (k + 1) * (np.exp(-ts) - np.exp(-0.5 * ts)) / 0.01, atol=1e-5)
+
+
+def test_bodies_have_columns_of_their_own_and_large_fields_their_size():
+    functional, random = planets_functional(), np.random.default_rng(0)
+    shape = functional.layout.index.shape
+    residuals = {n: random.normal(size=(*shape, *x.shape[1:])) for n, x in functional.observations.values.items()}
+    series = residual_series(functional, residuals)
+    bodies, axes = functional.observations.values["position"].shape[1:]
+    assert len(series) == 2 * bodies * axes and {n.partition(" ")[0] for n in series} == {"position", "velocity"}
+    one = decays(1)[0]
+    many = {"u": np.concatenate([np.full((1, 6, 4), 3.0), np.full((1, 6, 16), -2.0)], axis=2)}
+    wide = eqx.tree_at(
+        lambda f: (f.observations.values["u"], f.observations.mask["u"]),
+        one,
+        (jnp.zeros((6, 20)), jnp.ones((6, 20), bool)),
+    )
+    series = residual_series(wide, many)
+    assert [*series] == ["u rms"]
+    np.testing.assert_allclose(series["u rms"], np.sqrt((4 * 9 + 16 * 4) / 20), rtol=1e-15)

@@ -1,5 +1,6 @@
 """Estimated sigma of linear models, whose hat matrix numpy knows."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -97,6 +98,15 @@ def test_recordings_share_an_estimated_sigma_or_have_their_own(two):
         sigma = np.array([[float(part.observations.sigma[n].max()) for n in "uv"] for part in new])
         np.testing.assert_allclose(sigma[:, 0], np.sqrt(exact[:, 0]), rtol=1e-9)
         np.testing.assert_allclose(sigma[:, 1], np.sqrt((squares / freedom)[:, 1]), rtol=1e-9)
+
+
+def test_a_variable_that_a_recording_lacks_keeps_its_sigma_there(two):
+    joint = two[0]
+    lacking = eqx.tree_at(lambda f: f.members.observations.mask["v"], joint, replace_fn=lambda m: m.at[1].set(False))
+    for shared in ((), ("v",)):
+        by = pdefit.likelihoods.ByPrediction(variables=BOTH.variables, shared=shared)
+        new = by.apply(lacking, joint.theta0)[0].members.observations.sigma["v"]
+        assert np.all(np.isfinite(new)) and np.all(new[0] != 1.0) and np.all(new[1] == 1.0)
 
 
 def test_many_unknowns_are_shared_in_proportion_to_the_values(two, monkeypatch):

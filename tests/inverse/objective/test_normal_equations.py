@@ -1,6 +1,7 @@
 """The streamed normal equations of Gauss-Newton: exact, in the memory of the tangents alone."""
 
 import dataclasses
+from typing import ClassVar, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -46,6 +47,43 @@ def test_the_gradient_of_tissue_is_that_of_the_reverse_pass(solver):
     np.testing.assert_allclose(gradient, expected[1], rtol=1e-12, atol=1e-12 * largest)
     jac = eqx.filter_jit(pdefit.Functional.jacobian)(functional, theta)
     np.testing.assert_allclose(matrix, jac.T @ jac, rtol=1e-9, atol=1e-12 * float(jnp.max(matrix)))
+
+
+class Prey(NamedTuple):
+    hares: jax.Array
+    foxes: jax.Array
+
+
+class Hunt(pdefit.AbstractSystem):
+    """Hares and foxes, which eat them up to satiation."""
+
+    time_unit: ClassVar[str] = "s"
+    rate: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        eaten = self.rate * y.hares * y.foxes / (1 + y.hares)
+        return Prey(y.hares - eaten, eaten - y.foxes + jnp.where(y.hares > 0.5, y.hares, 0.5) ** 2)
+
+    def init(self, key):
+        return Prey(jnp.asarray(1.0), jnp.asarray(0.5))
+
+
+def test_a_weakly_typed_state_has_the_same_equations():
+    system, ts = Hunt(rate=1.5), np.array([0.0, 0.2])
+    data = pdefit.Observations.build(ts, {n: np.full(2, 0.3) for n in Prey._fields})
+
+    def functional(y0):
+        options = {"solver": diffrax.Tsit5(), "dt": 0.2}
+        return pdefit.Functional(pdefit.Problem(system, y0), data, {"rate": pdefit.Control()}, **options)
+
+    weak = functional(system.init(None))
+    strong = functional(Prey(jnp.asarray(1.0, jnp.float64), jnp.asarray(0.5, jnp.float64)))
+    assert weak.problem.y0.hares.weak_type and not strong.problem.y0.hares.weak_type
+    found, r, jac = eqx.filter_jit(lambda w, s: (w.normal_equations(w.theta0), *s.residuals_and_jacobian(s.theta0)))(
+        weak, strong
+    )
+    for one, expected in zip(found, (jnp.sum(r**2) / 2, jac.T @ r, jac.T @ jac), strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-12)
 
 
 def held(functional: pdefit.Functional) -> int:

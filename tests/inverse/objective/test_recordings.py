@@ -1,5 +1,7 @@
 """Many recordings in one objective: the sum of the single ones, whatever the batch, and what only their sum can tell."""
 
+from typing import Any, ClassVar
+
 import diffrax
 import equinox as eqx
 import jax
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from pdefit_reaction import FisherKPP
 from problems import GRID, planets, positions_functional
+from small_systems import State
 
 import pdefit
 from pdefit.inverse.fit import traced
@@ -381,6 +384,51 @@ def test_a_gauge_holds_a_sum_or_one_recording():
 def test_what_cannot_be_stacked_is_refused(second, message):
     with pytest.raises(pdefit.PdefitError, match=message.replace("[", r"\[")):
         pdefit.Recordings([recording(), recording(0.0, **second)])
+
+
+class Named(pdefit.AbstractSystem):
+    """u' = -k u from a place that a text tells."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+    place: dict[str, Any] = eqx.field(default_factory=dict)
+    order: int = eqx.field(static=True, default=2)
+
+    def vector_field(self, t, y, args):
+        return State(-self.k * y.u)
+
+    def init(self, key):
+        return State(jnp.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (
+            {"place": {"at": "top"}},
+            {"place": {"at": "side"}},
+            r"has \{'at': 'side'\} for problem.system.place, and number 0 ",
+        ),
+        (
+            {},
+            {"order": 4},
+            "number 1 has 4 for problem.system.order, and number 0 has 2; make them equal, or write them as",
+        ),
+        ({}, {"k": jnp.ones(3)}, r"has f64\[3\] for problem.system.k, and number 0 has f64\[\]; "),
+    ],
+)
+def test_a_part_in_which_systems_differ_is_named_with_both_values(first, second, message):
+    ts = np.array([0.0, 0.1])
+    functionals = []
+    for given in (first, second):
+        system = Named(**{"k": jnp.asarray(1.0), **given})
+        data = pdefit.Observations.build(ts, {"u": np.ones((2, 1))})
+        functionals.append(
+            pdefit.Functional(pdefit.Problem(system, system.init(None)), data, {"y0": {"u": pdefit.Control()}}, dt=0.1)
+        )
+    with pytest.raises(pdefit.PdefitError, match=message) as error:
+        pdefit.Recordings(functionals)
+    assert "\n" not in str(error.value)
 
 
 def test_no_recordings_and_the_hosted_driver_are_refused():

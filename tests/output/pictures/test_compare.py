@@ -27,11 +27,11 @@ def left(tmp_path):
         yield {n: misfits(stack.enter_context(open_film(path)), FITTED) for n, path in paths.items()}, noise
 
 
-def test_misfits_are_data_minus_prediction(left):
+def test_misfits_are_prediction_minus_data(left):
     a, noise = left[0]["a"], left[1]
     assert [*a] == ["heat plane (K)", "voltage line (mV)", "species"]
     plane, line, species = a.values()
-    expected = {name: -np.stack([noise[name, i] for i in FITTED], -1) for name in ("plane", "line", "species")}
+    expected = {name: np.stack([noise[name, i] for i in FITTED], -1) for name in ("plane", "line", "species")}
     # x runs to the right; the mean of noise times the root of the number of frames has the size of the noise
     np.testing.assert_allclose(plane.values.T, 2 * expected["plane"].mean(-1))
     np.testing.assert_allclose(line.values, expected["line"])

@@ -140,6 +140,17 @@ def test_residuals_with_gaps_are_drawn(tmp_path):
     assert _size(draw_all(run).files[-1])[0] == 7 * DPI
 
 
+def test_signed_residuals_stand_around_zero_and_the_values_of_a_variable_in_one_panel(tmp_path, saved_figures):
+    run, ts = _run(tmp_path, [ROW], forecast=()), np.arange(3.0)
+    write_series(run / "residuals.csv", ts, {"u[0]": ts - 1, "u[1]": 1 - ts, "v": ts - 2})
+    draw_all(run)
+    axes = {a.get_title("left"): a for a in saved_figures[-1].axes}
+    assert [*axes] == ["u", "v"]
+    u = [np.ravel(line.get_ydata()).tolist() for line in axes["u"].lines]
+    assert u == [[-1.0, 0.0, 1.0], [1.0, 0.0, -1.0]]
+    assert axes["u"].get_ylim()[0] < -1
+
+
 def test_ticks_of_a_sweep_are_its_values(tmp_path, saved_figures):
     """Losses within a decade on a plain axis, where each tick has a number, and a tick for each swept value."""
     jobs = [
