@@ -74,8 +74,7 @@ class Frames:
         select: Mapping[str, str | int] | None = None,
         optional: bool = False,
     ):
-        self.optional = optional
-        self._crop = tuple(slice(*ends) for ends in crop)
+        self.optional, self._crop = optional, tuple(slice(*ends) for ends in crop)
         for field in sigma or {}:
             if field not in variables:
                 raise unknown("variable (sigma)", field, variables)
@@ -86,16 +85,14 @@ class Frames:
             file = part_of(file, select, variables.values(), errors, time if isinstance(time, str) else "")
             if not isinstance(time, str):
                 file, time = with_times(file, variables, axes or {}, time, time_unit), "time"
-            named = variables.items() if optional else ()
-            absent = {n: (units or {}).get(f) for f, n in named if n not in (*file, *file.links)}
-            file = file.replaced(
-                {n: in_memory(n, file.path, np.full(file[time].shape, np.nan), unit) for n, unit in absent.items()}
-            )
+            lacking = variables.items() if optional and time in file else ()
+            absent = {n: (units or {}).get(f) for f, n in lacking if n not in (*file, *file.links)}
+            like = np.full(file[time].shape, np.nan) if absent else np.zeros(0)
+            file = file.replaced({n: in_memory(n, file.path, like, unit) for n, unit in absent.items()})
             found = arranged(file, variables, errors, time, dims, coordinates or {}, axes or {})
             self.file, self.remarks, self.points = found
             self.notes = file.notes
-            self.unitless: dict[str, str] = {}
-            self.unused: dict[str, str] = {}
+            self.unitless, self.unused = dict[str, str](), dict[str, str]()
             times = self._times(time, time_unit)
             # a time that was typed is the nearest number to a frame's, but for round-off
             digits = np.finfo(self.file[time].dtype if self.file[time].dtype.kind == "f" else float).eps
