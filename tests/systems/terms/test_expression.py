@@ -39,6 +39,23 @@ def test_latex_and_names():
     found = Expression.parse("c1 * prey * x_2 / (K + x_2^2) - sqrt(x)")
     assert found.names == ("c1", "prey", "x_2", "K", "x")
     assert found.latex({"c1": "0.9"}) == r"\frac{0.9 \, \mathrm{prey} \, x_{2}}{K + x_{2}^{2}} - \sqrt{x}"
+    assert Expression.parse("abs(x) + exp(-x)").latex() == r"\left|x\right| + \exp\left(-x\right)"
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "*", "/", "^", "negative"])
+def test_every_part_is_written_once(sign, monkeypatch):
+    written, write = [], Expression.latex
+
+    def counted(self, words=None):
+        written.append(self)
+        assert len(written) <= 121
+        return write(self, words)
+
+    monkeypatch.setattr(Expression, "latex", counted)
+    x = chain = Expression("name", value="x")
+    for _ in range(60):
+        chain = Expression(sign, (chain,) if sign == "negative" else (chain, x))
+    assert chain.latex().count("x") == (1 if sign == "negative" else 61)
 
 
 HOSTILE = [
