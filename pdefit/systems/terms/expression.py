@@ -141,9 +141,11 @@ def _spelled(name: str) -> str:
 class _Reader:
     """A reader of formulas by recursive descent."""
 
-    def __init__(self, text: str):
-        if len(text) > _LONGEST:
-            raise PdefitError(f"A formula is at most {_LONGEST} characters long, but got {len(text)}")
+    def __init__(self, text: object):
+        if not isinstance(text, str) or len(text) > _LONGEST:
+            raise PdefitError(
+                f"A formula is a text of at most {_LONGEST} characters, such as 'x * y', but got {text!r:.60}"
+            )
         self.text, self.at, self.depth, self.pieces = text, 0, 0, list[tuple[str, str]]()
         place = 0
         while text[place:].strip():

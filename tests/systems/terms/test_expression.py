@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.systems.terms.expression import Expression
+from pdefit.systems.terms.expression import Expression, _Reader
 
 POINT = {"x": jnp.asarray(0.7), "y": jnp.asarray(-1.3), "c1": jnp.asarray(2.0)}
 MEANT = {
@@ -71,6 +71,12 @@ def test_what_is_no_formula_is_one_sentence():
         with pytest.raises(PdefitError) as error:
             Expression.parse(text)
         assert len(str(error.value)) < 260 and "\n" not in str(error.value), text
+
+
+@pytest.mark.parametrize("wrong", [12, None, ["x"]])
+def test_a_formula_that_is_no_text_is_one_sentence(wrong):
+    with pytest.raises(PdefitError, match=r"A formula is a text of at most 500 characters, such as 'x \* y', but got "):
+        _Reader(wrong)
 
 
 def test_noise_of_signs_is_a_formula_or_one_sentence():
