@@ -17,8 +17,6 @@ from pdefit.systems.terms.expression import Expression
 
 # sets that are fitted by the equations themselves in a round; how many rounds; evaluations of a fit
 REFITTED, _ROUNDS, _MOST = 8, 4, 40
-# rounds around what is learned, as long as the equations blow up with all sets
-_FIRST = 8
 
 # by its candidates the point and the criterion of a set that was fitted, infinite if the equations blow up with it
 Fitted = dict[tuple[int, ...], tuple[np.ndarray, float]]
@@ -64,7 +62,8 @@ class Search:
         """The sets that every member has fitted, from where it begins to where its best set stands."""
         theta, going = np.array(self.members.theta0), np.arange(self.members.count)
         found: list[Fitted] = [{} for _ in theta]
-        for _ in range(_FIRST):
+        # around what is learned, as long as the equations blow up with all sets
+        for _ in range(2 * _ROUNDS):
             if lacking := [e for e in going.tolist() if not solved(found[e])]:
                 more = self._around(lacking, theta[lacking], [found[e] for e in lacking])
                 for e, new in zip(lacking, more, strict=True):
