@@ -152,7 +152,7 @@ def _print(found: Discovery, console: Console) -> None:
             highlight=False,
         )
     if found.dropped:
-        told = f"{len(found.dropped)} sets or candidates blow up and were dropped (see discovery.json), such as "
+        told = f"sets or candidates that blow up and were dropped: {len(found.dropped)} (see discovery.json), such as "
         console.print(escape(told + "; ".join(found.dropped[:3])), highlight=False)
     if found.rivals:
         console.print(
