@@ -48,7 +48,10 @@ def test_every_number_of_ours_is_measured_and_nothing_is_measured_for_nobody():
     shown = [key for row in PAPERS["rows"] for key in papers_page.keys(row)]
     assert set(shown) <= set(MEASURED)
     assert set(RECORDED) <= set(shown)
-    typed = {row["what"]: _by_hand(row["ours"] or "") + _by_hand(row["seconds"]) for row in PAPERS["rows"]}
+    typed = {
+        row["what"]: [n for part in ("ours", "seconds", "null") for n in _by_hand(row[part] or "")]
+        for row in PAPERS["rows"]
+    }
     assert {what: numbers for what, numbers in typed.items() if numbers} == {}
 
 
@@ -65,6 +68,8 @@ def test_rows_have_a_source_and_commands_that_are_there():
     for row in PAPERS["rows"]:
         assert PAPERS["papers"][row["paper"]]["url"].startswith("https://")
         assert row["published"] and (row["ours"] is None) == ("command" not in row)
+        # every score has a null model beside it, or says that none was measured
+        assert row["null"] is None or row["null"] and ("null_compare" not in row or row["null_compare"])
         words = row.get("command", "").split()
         assert all((ROOT / word).exists() for word in words if word.endswith(".py")), row["what"]
         assert all(word[11:] in experiments for word in words if word.startswith("experiment=")), row["what"]
@@ -76,17 +81,30 @@ def test_a_miss_is_shown():
         "bad": {"value": 0.2, "unit": ""},
         "time": {"value": 14.63, "unit": "s"},
     }
-    row = {"paper": "p", "what": "a", "published": "1 %", "ours": "{good|%}, {bad|100}", "seconds": "{time}"}
+    row = {
+        "paper": "p",
+        "what": "a",
+        "published": "1 %",
+        "ours": "{good|%}, {bad|100}",
+        "seconds": "{time}",
+        "null": None,
+    }
     papers = {"papers": {"p": {"title": "P", "cite": "P (2020)", "url": "https://p"}}, "rows": [row]}
 
     def last(*compare):
         return papers_page.write({**papers, "rows": [{**row, "compare": compare}]}, measured).splitlines()[-1]
 
     good, bad = ("good", "<=", 0.01), ("bad", "<=", 0.01)
-    assert last(good) == "| a | 1 % | 0.1 %, 20 | yes | 14.6 s |"
+    assert last(good) == "| a | 1 % | 0.1 %, 20 | yes | no null model measured | 14.6 s |"
     assert "| **no** |" in last(bad) and "| **1 of 2** |" in last(good, bad) and "20 |  |" in last()
+    # a null model that is as good as what was published says so
+    row |= {"null": "the guess: {bad}", "null_compare": [bad]}
+    assert last(good).endswith("| yes | the guess: 0.2 | 14.6 s |")
+    row["null_compare"] = [good, bad]
+    assert last(good).endswith("| yes | the guess: 0.2; as good as published: **1 of 2** | 14.6 s |")
     rows = [{**row, "ours": None, "seconds": ""}]
-    assert papers_page.write({**papers, "rows": rows}, measured).splitlines()[-1] == "| a | 1 % | not measured |  |  |"
+    shown = papers_page.write({**papers, "rows": rows}, measured).splitlines()[-1]
+    assert shown.startswith("| a | 1 % | not measured |  | ")
 
 
 def test_numbers_are_rounded_as_read():

@@ -28,6 +28,13 @@ def cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
     return eqx.combine(jax.tree.map(lambda x: x.astype(dtype), floating), rest)
 
 
+def promoted(state: PyTree, beside: PyTree) -> PyTree:
+    """The state in the widest type of its own numbers and of the JAX arrays beside it, such as those of its equations."""
+    arrays = *jax.tree.leaves(state), *(x for x in jax.tree.leaves(beside) if isinstance(x, jax.Array))
+    types = {x.dtype for x in arrays if eqx.is_array_like(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)}
+    return cast(jax.tree.map(jnp.asarray, state), jnp.result_type(*types)) if len(types) > 1 else state
+
+
 def demand_float64() -> None:
     """Refuse to go on where JAX turns every float64 into a float32."""
     if not jax.config.read("jax_enable_x64"):

@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -25,7 +25,13 @@ class AbstractSystem(eqx.Module):
     `time_unit` is the unit of `t` and of every rate, such as "s", "ms" or "day".
     """
 
-    time_unit: eqx.AbstractClassVar[str]
+    time_unit: ClassVar[str]
+
+    def __check_init__(self):
+        if not isinstance(getattr(self, "time_unit", None), str):
+            raise PdefitError(
+                f'{type(self).__name__} states no unit of time; write time_unit: ClassVar[str] = "s" in it'
+            )
 
     @abc.abstractmethod
     def vector_field(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
@@ -91,19 +97,22 @@ def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: t
     return eqx.field(converter=_array, metadata={"parameter": info}, **kwargs)
 
 
-def constant(*, converter: Callable[[Any], Any] = jnp.asarray, **kwargs) -> Any:
+def constant(*, unit: str = "1", converter: Callable[[Any], Any] = jnp.asarray, **kwargs) -> Any:
     """Declaration of an array of a system that is never inferred: a mask, a transform matrix, a stimulus map.
 
     **Arguments:**
 
+    - `unit`: as of `parameter`.
     - `converter`: makes the array from what a user gives; default `jax.numpy.asarray`.
     - `kwargs`: passed on to `equinox.field`, such as `default`.
     """
-    return eqx.field(converter=converter, metadata={"constant": True}, **kwargs)
+    return eqx.field(converter=converter, metadata={"constant": unit}, **kwargs)
 
 
 def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]:
     """The declared parameters of a system or an observation operator by name, each with its `ParameterInfo`.
+
+    The units of its constants are checked along with those of a system's parameters.
 
     **Arguments:**
 
@@ -119,6 +128,8 @@ def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]
         raise PdefitError(
             f"A parameter of {type(owner).__name__} is called '{taken[0]}', but {parts}; give it another name"
         )
+    for field in dataclasses.fields(owner):
+        unit_in(owner, field.metadata.get("constant", "1"), field.name)
     return {name: dataclasses.replace(info, unit=unit_in(owner, info.unit, name)) for name, info in declared.items()}
 
 

@@ -16,6 +16,9 @@ tables. Ours are those of `docs/measured.json`, which names the command and the 
 - **as good?** compares the numbers that can be compared, seconds included where some are published. *no* is a miss, and
   *2 of 4* is one in part.
 - *not measured* means that no number of ours is on record.
+- **null model** is the score of a model that knows nothing of the data: the guess from which our fit starts, persistence, a
+  mean, or rest. A score is worth what it gains over this one. If a null model is as good as what was published, the row says
+  so. `python tests/benchmarks/null_models.py` measures these scores.
 - Published numbers are mostly those of one draw of noise. Ours are medians where several draws are named.
 - Data, machines and stopping rules differ from paper to paper. So a faster or a better fit is no proof of a better method.
 
@@ -23,7 +26,7 @@ Seconds without a word are wall-clock times of the whole command on a virtual ma
 Xeon). *CPU* are seconds of the processor on one core of such a machine, mostly beside other work. *H100* is one NVIDIA H100
 with 16 cores of its host.
 """
-_NOTHING = "not measured"
+_NOTHING, _NO_NULL = "not measured", "no null model measured"
 # `{KEY}` or `{KEY|form}`: a number of docs/measured.json
 _NUMBER = re.compile(r"\{([^{}|]+)(?:\|([^{}]*))?\}")
 Measured = Mapping[str, Mapping[str, Any]]
@@ -40,7 +43,7 @@ def write(papers: Mapping[str, Any], measured: Measured) -> str:
     parts = [_INTRODUCTION]
     for name, paper in papers["papers"].items():
         rows = [row for row in papers["rows"] if row["paper"] == name]
-        head = "| what | published | ours | as good? | seconds |\n|---|---|---|---|---|"
+        head = "| what | published | ours | as good? | null model | seconds |\n|---|---|---|---|---|---|"
         parts.append(f"## {paper['title']}\n\n[{paper['cite']}]({paper['url']})")
         parts.append("\n".join([head, *(_row(row, measured) for row in rows)]))
     return "\n\n".join(parts) + "\n"
@@ -65,9 +68,9 @@ def filled(text: str, measured: Measured) -> str:
 
 def keys(row: Mapping[str, Any]) -> Iterator[str]:
     """The keys of all measured numbers that a row shows or compares."""
-    for text in (row["ours"] or "", row["seconds"]):
+    for text in (row["ours"] or "", row["seconds"], row["null"] or ""):
         yield from (found[1] for found in _NUMBER.finditer(text))
-    yield from (key for key, _, _ in row.get("compare", ()))
+    yield from (key for key, _, _ in (*row.get("compare", ()), *row.get("null_compare", ())))
 
 
 def outcome(compare: Sequence[tuple[str, str, float]], measured: Measured) -> str:
@@ -97,11 +100,15 @@ def rounded(number: float) -> str:
 def _row(row: Mapping[str, Any], measured: Measured) -> str:
     command = f"<br>`{row['command']}`" if "command" in row else ""
     ours = _NOTHING if row["ours"] is None else filled(row["ours"], measured)
+    null = _NO_NULL if row["null"] is None else filled(row["null"], measured)
+    passed = outcome(row.get("null_compare", ()), measured)
     cells = (
         row["what"] + command,
         row["published"],
         ours,
         outcome(row.get("compare", ()), measured),
+        # where a published number is no better than knowing nothing
+        null if passed in ("", "**no**") else f"{null}; as good as published: {passed}",
         filled(row["seconds"], measured),
     )
     return f"| {' | '.join(cells)} |"

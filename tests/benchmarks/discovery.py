@@ -1,10 +1,11 @@
 """Rates at which the right formulas are found in the place of two unknown terms, over draws of the noise.
 
-    ./run python tests/benchmarks/discovery.py CASE [--noise 0.001 0.005 0.01 0.025 0.05] [--draws 100] [--first 0]
+    ./run python tests/benchmarks/discovery.py CASE [--noise 0.001 0.005 0.01 0.025 0.05] [--draws 100] [--first 0] [--free]
 
 x and y change by known linear terms and by an unknown one each, learned by networks and then written down by
 `discover_each`: monomials up to the fifth degree, and sines. A draw counts as found where exactly the terms of the truth are
-the best set. The noise is in parts of the mean size of each series.
+the best set. The noise is in parts of the mean size of each series. The start is held at the truth. With `--free` it is
+unknown, its guess is the first frame, and that has noise, too.
 
 A case is `oscillator`, `competition` or `epidemic`, on which the rule was fixed; `lotka_volterra`, the published one;
 `two_terms`, which has two terms in one equation; or `none`, which has no unknown term. Beside it stands regression by the same
@@ -97,12 +98,13 @@ def main() -> None:
     parser.add_argument("--noise", type=float, nargs="*", default=[0.001, 0.005, 0.01, 0.025, 0.05])
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--free", action="store_true")
     chosen = parser.parse_args()
     for level in chosen.noise:
-        study(CASES[chosen.case], level, np.arange(chosen.first, chosen.first + chosen.draws))
+        study(CASES[chosen.case], level, np.arange(chosen.first, chosen.first + chosen.draws), chosen.free)
 
 
-def study(case: Case, level: float, seeds: np.ndarray) -> None:
+def study(case: Case, level: float, seeds: np.ndarray, free: bool = False) -> None:
     """Prints what is found at one level of noise."""
     begun, cpu = time.monotonic(), time.process_time()
     known = Linear(rates=case.rates, start=case.start)
@@ -120,7 +122,7 @@ def study(case: Case, level: float, seeds: np.ndarray) -> None:
         for i, (f, x) in enumerate(series.items())
     }
     # the first frame is the known start
-    for f in noisy:
+    for f in () if free else noisy:
         noisy[f][:, 0] = series[f][0]
     data = pdefit.Observations.build(ts, {f: x[0] for f, x in noisy.items()}, sigma)
     sizes = tuple(float(np.abs(x).max()) for x in series.values())
@@ -128,7 +130,10 @@ def study(case: Case, level: float, seeds: np.ndarray) -> None:
     nets = {f: pdefit.terms.Network(("x", "y"), sizes, rates[f], width=5, seed=i) for i, f in enumerate(series)}
     prior = pdefit.Control(prior=pdefit.priors.Normal(0.0, 1.0))
     problem = pdefit.Problem(pdefit.with_unknown(known, nets), y0)
-    J = pdefit.Functional(problem, data, {f"unknown_{f}": prior for f in nets}, dt=case.stop / 60)
+    unknown = {f"unknown_{f}": prior for f in nets} | (
+        {"y0": dict.fromkeys(nets, pdefit.Control(guess=pdefit.guesses.FromData()))} if free else {}
+    )
+    J = pdefit.Functional(problem, data, unknown, dt=case.stop / 60)
     start = jnp.broadcast_to(jnp.asarray(J.theta0), (seeds.size, J.theta0.size))
     members = pdefit.Members.from_points(J, start).with_data({f: jnp.asarray(x) for f, x in noisy.items()})
     method = pdefit.optimizers.LevenbergMarquardt(max_step=0.5, tolerance=1e-3)

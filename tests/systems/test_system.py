@@ -47,6 +47,17 @@ def test_a_parameter_in_another_length_than_the_grid_is_refused(length):
         pdefit.parameters(Spread(rate=1, grid=grid))
 
 
+def test_the_unit_of_a_constant_is_checked_as_that_of_a_parameter():
+    class Scanned(Spread):
+        spacing: jax.Array = pdefit.constant(unit="um", default=1.0)
+        area: jax.Array = pdefit.constant(unit="length^2", default=1.0)
+
+    assert "spacing" not in pdefit.parameters(Scanned(rate=1))
+    grid = pdefit.CartesianGrid((4,), (1.0,), length_unit="mm")
+    with pytest.raises(pdefit.PdefitError, match=r"^spacing is declared in um, but the system has lengths in mm"):
+        pdefit.parameters(Scanned(rate=1, grid=grid))
+
+
 def test_numbers_become_arrays_that_can_be_differentiated():
     system = Decay(rate=2)
     assert system.rate.dtype == jnp.float64 and isinstance(system.network, eqx.nn.Identity)
@@ -56,3 +67,11 @@ def test_numbers_become_arrays_that_can_be_differentiated():
 def test_a_system_must_write_its_equations():
     with pytest.raises(TypeError, match="abstract"):
         pdefit.AbstractSystem()
+
+
+def test_a_system_without_a_unit_of_time_is_one_sentence():
+    class Timeless(pdefit.AbstractSystem):
+        vector_field, init = Decay.vector_field, Decay.init
+
+    with pytest.raises(pdefit.PdefitError, match=r"^Timeless states no unit of time; write time_unit"):
+        Timeless()

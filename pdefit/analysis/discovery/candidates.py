@@ -42,7 +42,7 @@ def with_candidates(
     """The functional whose unknown terms are the learned ones, held, and candidates beside them, and its point there.
 
     A candidate with a constant stands there several times, with different ones: in parts of the size of the input that
-    stands first in it.
+    stands first in it. A candidate whose value or slope is not finite along the learned trajectory is left out.
 
     **Arguments:**
 
@@ -58,23 +58,22 @@ def with_candidates(
         base = learned[name]
         # inputs that are no fields, such as gradients, have the size 1
         inputs = {x: visited.get(x, jnp.ones(())) for x in base.inputs}
-        copies = [(e, part) for e in known for part in (_PARTS if CONSTANT in e.names else (None,))]
-        constants, sizes = [], []
-        for e, part in copies:
-            own = {}
-            if part is not None:
-                first = next(inputs[n] for n in e.names if n != CONSTANT)
-                own = {CONSTANT: jnp.asarray(part * _size(first))}
-                constants.append(own[CONSTANT])
-            sizes.append(_size(e(inputs | own)))
+        kept = []
+        for e, part in [(f, part) for f in known for part in (_PARTS if CONSTANT in f.names else (None,))]:
+            first = next(inputs[n] for n in (*e.names, *inputs) if n in inputs)
+            at = inputs if part is None else inputs | {CONSTANT: jnp.asarray(part * _size(first))}
+            value, slope = jax.jvp(e, (at,), (jax.tree.map(jnp.ones_like, at),))
+            if np.all(np.isfinite(value)) and np.all(np.isfinite(slope)):
+                kept.append((e, at.get(CONSTANT), _size(value)))
+        expressions, constants, sizes = zip(*kept, strict=True)
         combined[name] = Combination(
             base.inputs,
             base,
             jnp.asarray(1.0),
-            jnp.zeros(len(copies)),
-            jnp.asarray(constants, float),
-            jnp.asarray(sizes),
-            tuple(e for e, _ in copies),
+            jnp.zeros(len(kept)),
+            jnp.asarray([c for c in constants if c is not None], float),
+            jnp.asarray(sizes, float),
+            expressions,
             CONSTANT,
         )
     problem = dataclasses.replace(problem, system=with_terms(problem.system, combined))

@@ -40,12 +40,14 @@ class Discovery:
     - `values`: the number of measured values.
     - `functional`: the objective of these fits, with all candidates.
     - `draws`: what was best in each repetition with other noise, for which the best set was the truth.
+    - `dropped`: candidates that are not finite along the learned trajectory, and sets with which the equations blow up.
     """
 
     found: tuple[FoundTerms, ...]
     values: int
     functional: Functional
     draws: tuple[FoundTerms, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def best(self) -> FoundTerms:
@@ -123,13 +125,14 @@ def discover(
     blow up with every set.
     """
     library = library or TermLibrary()
-    made, begin = _ready(functional, theta, library)
+    made, begin, lost = _ready(functional, theta, library)
     (found,) = _of_members([made], Members.from_points(made, jnp.asarray(begin)[None]), library, sigma_stated)
     if not found.found:
         raise PdefitError(
             "With every set of terms the equations blow up; offer others (degree, functions, formulas), or fit the learned "
             "terms to a minimum first"
         )
+    found = dataclasses.replace(found, dropped=lost + found.dropped)
     if later is not None:
         found = dataclasses.replace(found, found=_predicted(found, later, functional.observations.ts.size))
     if draws:
@@ -157,15 +160,16 @@ def discover_each(
     - `library`, `sigma_stated`: as of `discover`.
     """
     library = library or TermLibrary()
-    objectives, begin = zip(*(_ready(functional, theta, library) for functional, theta in fits), strict=True)
+    objectives, begin, lost = zip(*(_ready(functional, theta, library) for functional, theta in fits), strict=True)
     members = Members.of(objectives).starting_at(jnp.asarray(np.stack(begin)))
-    return _of_members(objectives, members, library, sigma_stated)
+    each = _of_members(objectives, members, library, sigma_stated)
+    return [dataclasses.replace(one, dropped=own + one.dropped) for own, one in zip(lost, each, strict=True)]
 
 
 def _ready(
     functional: Functional, theta: Float[Array, " p"], library: TermLibrary
-) -> tuple[Functional, Float[np.ndarray, " q"]]:
-    """The functional with candidates beside its learned terms, and its point there."""
+) -> tuple[Functional, Float[np.ndarray, " q"], tuple[str, ...]]:
+    """The functional with candidates beside its learned terms, its point there, and the candidates that were left out."""
     system, controlled = functional.problem.system, {c.path.partition(".")[0] for c in functional.controls.items}
     learned = {n: t for n, t in unknown_terms(system).items() if n in controlled}
     if not learned:
@@ -178,7 +182,9 @@ def _ready(
         )
     units = {f: c.unit for f, c in system.coords().items()} if isinstance(system, AbstractGridded) else {}
     candidates = {n: library.of(n, term.inputs, units) for n, term in learned.items()}
-    return with_candidates(functional, theta, candidates)
+    made, begin = with_candidates(functional, theta, candidates)
+    kept = {n: term.expressions for n, term in combinations(made).items()}
+    return made, begin, tuple(f"{e} in {n}" for n, known in candidates.items() for e in known if e not in kept[n])
 
 
 def _of_members(
@@ -192,6 +198,7 @@ def _of_members(
             _ordered([_term_set(search, s, J, *own[s], *errors) for s, errors in told.items()]),
             search.values,
             J,
+            dropped=search.blown(own),
         )
         for J, own, told in zip(objectives, found, search.deviations(found), strict=True)
     ]

@@ -18,8 +18,13 @@ from pdefit.systems.terms.expression import Expression
 # sets that are fitted by the equations themselves in a round; how many rounds; evaluations of a fit
 REFITTED, _ROUNDS, _MOST = 8, 4, 40
 
-# by its candidates the point and the criterion of a set that was fitted
+# by its candidates the point and the criterion of a set that was fitted, infinite if the equations blow up with it
 Fitted = dict[tuple[int, ...], tuple[np.ndarray, float]]
+
+
+def solved(found: Fitted) -> Fitted:
+    """The sets with which the equations do not blow up."""
+    return {s: one for s, one in found.items() if np.isfinite(one[1])}
 
 
 class Search:
@@ -55,24 +60,29 @@ class Search:
 
     def run(self) -> list[Fitted]:
         """The sets that every member has fitted, from where it begins to where its best set stands."""
-        theta = np.array(self.members.theta0)
-        found = self._around(np.arange(self.members.count), theta, [{} for _ in theta])
-        going = np.arange(self.members.count)
+        theta, going = np.array(self.members.theta0), np.arange(self.members.count)
+        found: list[Fitted] = [{} for _ in theta]
+        # around what is learned, as long as the equations blow up with all sets
+        for _ in range(2 * _ROUNDS):
+            if lacking := [e for e in going.tolist() if not solved(found[e])]:
+                more = self._around(lacking, theta[lacking], [found[e] for e in lacking])
+                for e, new in zip(lacking, more, strict=True):
+                    found[e] |= new
         for _ in range(_ROUNDS):
-            best = {e: min(found[e].values(), key=lambda one: one[1]) for e in going.tolist() if found[e]}
+            best = {e: min(own.values(), key=lambda one: one[1]) for e in going.tolist() if (own := solved(found[e]))}
             going = np.array([*best], int)
             if not going.size:
                 break
-            more = self._around(going, np.stack([best[e][0] for e in best]), [found[e] for e in best])
+            more = self._around(going, np.stack([best[e][0] for e in best]), [solved(found[e]) for e in best])
             for e, new in zip(best, more, strict=True):
                 found[e] |= new
             better = [new and min(c for _, c in new.values()) < best[e][1] for e, new in zip(best, more, strict=True)]
             going = going[np.array(better, bool)]
         return found
 
-    def _around(self, which: np.ndarray, theta: np.ndarray, known: Sequence[Fitted]) -> list[Fitted]:
+    def _around(self, which: Sequence[int] | np.ndarray, theta: np.ndarray, known: Sequence[Fitted]) -> list[Fitted]:
         """New sets of some members by regression around a point of each, fitted."""
-        here = self.members.take(which).starting_at(jnp.asarray(theta))
+        here = self.members.take(np.asarray(which)).starting_at(jnp.asarray(theta))
         chosen, starts = [], []
         for x, value, gradient, matrix, old in zip(theta, *equations_of(here), known, strict=True):
             sets, begins = self._chosen(x, float(value), gradient, matrix, old)
@@ -91,7 +101,7 @@ class Search:
         found: list[Fitted] = []
         for e, sets in enumerate(chosen):
             own = [(s, ends[e * REFITTED + i], 2 * float(loss[e * REFITTED + i])) for i, s in enumerate(sets)]
-            found.append({s: (x, self.criterion(chi2, s)) for s, x, chi2 in own if np.isfinite(chi2)})
+            found.append({s: (x, self.criterion(c, s) if np.isfinite(c) else np.inf) for s, x, c in own})
         return found
 
     def elements(self, chosen: tuple[int, ...]) -> Int[np.ndarray, " k"]:
@@ -103,10 +113,19 @@ class Search:
         """The formulas of a set, each with the name of its term: the same for all copies of a candidate with a constant."""
         return frozenset(self.candidates[k] for k in chosen)
 
+    def blown(self, found: Fitted) -> tuple[str, ...]:
+        """The sets with which the equations blow up, in words, each once."""
+        good = {self.forms(s) for s in solved(found)}
+        sets = [[self.candidates[k] for k in s] for s in found if self.forms(s) not in good]
+        return tuple(dict.fromkeys(", ".join(f"{e} in {n}" for n, e in own) or "no term" for own in sets))
+
     def _chosen(
         self, theta: np.ndarray, value: float, gradient: np.ndarray, matrix: np.ndarray, known: Fitted
     ) -> tuple[list[tuple[int, ...]], np.ndarray]:
         """The new sets that explain the data best around a point, and where their fits begin."""
+        # some tangent may blow up while the data are met
+        if not np.all(np.isfinite(matrix)):
+            return [], np.zeros((0, theta.size))
         # the change that takes away what is learned, and all coefficients that there are
         away = np.zeros(theta.size)
         away[self.weights], away[self.places] = -theta[self.weights], -theta[self.places]
@@ -145,7 +164,7 @@ class Search:
         best = []
         for one in found:
             forms: dict[frozenset, tuple[int, ...]] = {}
-            for s in sorted(one, key=lambda s, one=one: one[s][1]):
+            for s in sorted(solved(one), key=lambda s, one=one: one[s][1]):
                 forms.setdefault(self.forms(s), s)
             best.append([*forms.values()][:REFITTED])
         which = np.repeat(np.arange(len(found)), [len(sets) for sets in best])
@@ -157,7 +176,7 @@ class Search:
         for e, s, value, matrix in zip(which, [s for sets in best for s in sets], values, matrices, strict=True):
             free = np.sort(np.concatenate([self.others, self.elements(s)]).astype(int))
             inner, deviation = matrix[np.ix_(free, free)], np.full(matrix.shape[0], np.nan)
-            if free.size:
+            if free.size and np.all(np.isfinite(inner)):
                 widened = 1.0 if self.stated else 2 * value / max(self.values - free.size, 1)
                 deviation[free] = np.sqrt(np.diag(determined_inverse(inner, column_norms(inner))[0]) * widened)
             told[e][s] = 2 * float(value), deviation

@@ -60,7 +60,7 @@ def judged(
     each, evidence = criteria_of(candidates), evidences(candidates)
     best, weights = np.min(each, axis=0), akaike_weights([one.aic for one in each])
     top = max((x for x in evidence if x is not None), default=0.0)
-    for of, one, fit, weight, log in zip(columns, each, fits, weights, evidence, strict=True):
+    for of, named, one, fit, weight, log in zip(columns, candidates, each, fits, weights, evidence, strict=True):
         of["sigma_in_the_criteria"] = "as stated" if known else "one factor estimated along"
         of["independent_values"] = fewer
         of |= {f"{name.upper()}_above_the_best": float(x) for name, x in zip(one._fields, one - best, strict=True)}
@@ -71,12 +71,8 @@ def judged(
         of["prior"] = "; ".join(f"{name}: {word}" for name, word in stored.get("prior", {}).items()) or None
         lacking = "" if stored else "this run stores none; pdefit resume it with intervals=always"
         of["no_evidence_because"] = stored.get("reason") or lacking or None
-    lacking = [
-        f"{c.name}: {of['no_evidence_because']}"
-        for c, of in zip(candidates, columns, strict=True)
-        if of["no_evidence_because"]
-    ]
-    return columns, [*said, *([f"Without evidence is {'; '.join(lacking)}"] if lacking else [])]
+        said += [f"{named.name} has no evidence: {of['no_evidence_because']}"] if of["no_evidence_because"] else []
+    return columns, said
 
 
 def _held_out(

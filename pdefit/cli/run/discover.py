@@ -109,7 +109,8 @@ def _content(found: Discovery) -> dict[str, Any]:
         }
         for one in found.found
     ]
-    return {"values": found.values, "close": CLOSE, "rivals": len(found.rivals), "misses": found.misses, "sets": sets}
+    told = {"values": found.values, "close": CLOSE, "rivals": len(found.rivals), "misses": found.misses}
+    return told | {"sets": sets, "dropped": found.dropped}
 
 
 def _experiment(directory: Path, found: Discovery) -> str:
@@ -150,6 +151,9 @@ def _print(found: Discovery, console: Console) -> None:
             escape(f"{name}, of {len(found.draws)} draws of the noise about the best: {often or 'nothing'}"),
             highlight=False,
         )
+    if found.dropped:
+        told = f"sets or candidates that blow up and were dropped: {len(found.dropped)} (see discovery.json), such as "
+        console.print(escape(told + "; ".join(found.dropped[:3])), highlight=False)
     if found.rivals:
         console.print(
             f"the data do not tell the first {len(found.rivals) + 1} apart: their criteria differ by less than {CLOSE:g}",

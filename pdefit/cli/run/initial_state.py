@@ -17,7 +17,7 @@ from rich.console import Console
 from pdefit._util.cache import cache_folder, contents, digest, without_addresses
 from pdefit._util.depends import depends
 from pdefit._util.errors import PdefitError, first_line, with_space
-from pdefit._util.trees import named_fields
+from pdefit._util.trees import named_fields, promoted
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import Initial, StateFile
 from pdefit.cli.runtime.terminal import RunsProgress
@@ -74,6 +74,7 @@ def initial_state(
     """
     try:
         y0, prepared = _state(initial, system, first_frame, seed, args)
+        y0 = promoted(y0, system)
         if not isinstance(system, AbstractConstrained):
             return y0, prepared, ()
         allowed, parts = _projected(system, y0)

@@ -97,10 +97,7 @@ def _alike(found: PyTree, y0: PyTree, what: str) -> None:
     shapes = [(x.shape, x.dtype) for x in jax.tree.leaves(found)]
     expected = [(jnp.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(y0)]
     if jax.tree.structure(found) != jax.tree.structure(y0) or shapes != expected:
-        raise PdefitError(
-            f"{what} is {shapes}, but the state is {expected}: a parameter of the system has another shape or type than it "
-            f"expects"
-        )
+        raise PdefitError(f"{what} is {shapes}, but the state is {expected}; give the parameters shapes that fit it")
 
 
 def check_control_units(declared: Mapping[str, Any], problem: Problem) -> None:

@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
+from pdefit._util.trees import promoted
 from pdefit.integrate.loop.nudge import Nudge
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractConstrained
@@ -21,7 +22,8 @@ class Problem(eqx.Module):
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `y0`: the initial state, of the shapes and units that the system declares.
+    - `y0`: the initial state, of the shapes and units that the system declares. Its numbers become float64 beside a
+      parameter in float64.
     - `observe`: the instrument; by default it observes the whole state. One that needs a grid takes that of the system.
     - `nodes`: for multiple shooting the state at the start of every segment, with a leading axis. The formulation makes
       it.
@@ -49,7 +51,8 @@ class Problem(eqx.Module):
         nudge: Nudge | None = None,
         initial: Steady | OwnInitial | None = None,
     ):
-        self.system, self.y0, self.nodes, self.args, self.nudge, self.initial = system, y0, nodes, args, nudge, initial
+        self.system, self.y0, self.nodes = system, promoted(y0, system), nodes
+        self.args, self.nudge, self.initial = args, nudge, initial
         self.observe = (observe or ObserveAll()).on(system)
 
     @property

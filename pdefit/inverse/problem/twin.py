@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.trees import demand_float64
+from pdefit._util.trees import demand_float64, promoted
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.time_loop import precision
@@ -44,7 +44,7 @@ def simulate(
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `y0`: the state at ts[0].
+    - `y0`: the state at ts[0]. Its numbers become float64 beside a parameter in float64.
     - `ts`: the times, increasing, (n,), in the system's time unit.
     - `solver`: the time stepping method; default `RK4()`.
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
@@ -54,7 +54,7 @@ def simulate(
     - `args`: exogenous inputs of the system and of the instrument.
     """
     demand_float64()
-    ts = np.asarray(ts, np.float64)
+    y0, ts = promoted(y0, system), np.asarray(ts, np.float64)
     numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
     states = solve(system, y0, ts, t0=float(ts[0]), **numerics._asdict())
     instrument = (observe or ObserveAll()).on(system).with_system(system)

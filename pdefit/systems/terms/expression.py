@@ -18,6 +18,8 @@ FUNCTIONS: dict[str, Callable[[Any], Array]] = {
 _PIECE = re.compile(
     r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*/^()]))", re.A
 )
+# what is not written as it is read
+_LATEX = {"/": r"\frac{{{}}}{{{}}}", "sqrt": r"\sqrt{{{}}}", "abs": r"\left|{}\right|"}
 # how tightly an operation binds, and how tightly its arguments must, to stand in it without brackets
 _TIGHT = {"+": 1, "-": 1, "*": 2, "/": 2, "negative": 3, "^": 4}
 _LEAST = {"+": (1, 2), "-": (1, 2), "*": (2, 3), "/": (2, 3), "negative": (4,), "^": (5, 3)}
@@ -107,21 +109,15 @@ class Expression:
             return rf"{mantissa} \cdot 10^{{{int(power)}}}" if power else mantissa
         if self.kind == "name":
             return words.get(str(self.value)) or _spelled(str(self.value))
-        inside = [part.latex(words) for part in self.parts]
-        if self.kind == "/":
-            return rf"\frac{{{inside[0]}}}{{{inside[1]}}}"
-        if self.kind == "sqrt":
-            return rf"\sqrt{{{inside[0]}}}"
-        if self.kind == "abs":
-            return rf"\left|{inside[0]}\right|"
-        if self.kind in FUNCTIONS:
-            return rf"\{self.kind}\left({inside[0]}\right)"
         if self.kind == "negative":
             return f"-{self._within(0, write)}"
         if self.kind == "^":
-            return f"{self._within(0, write)}^{{{inside[1]}}}"
-        sign = r"\," if self.kind == "*" else self.kind
-        return f"{self._within(0, write)} {sign} {self._within(1, write)}"
+            return f"{self._within(0, write)}^{{{write(self.parts[1])}}}"
+        if self.kind in ("+", "-", "*"):
+            sign = r"\," if self.kind == "*" else self.kind
+            return f"{self._within(0, write)} {sign} {self._within(1, write)}"
+        form = _LATEX.get(self.kind, rf"\{self.kind}\left({{}}\right)")
+        return form.format(*(write(part) for part in self.parts))
 
     def _within(self, i: int, write: Callable[["Expression"], str]) -> str:
         """A part as it stands in this expression, in brackets where it binds less."""
@@ -145,9 +141,11 @@ def _spelled(name: str) -> str:
 class _Reader:
     """A reader of formulas by recursive descent."""
 
-    def __init__(self, text: str):
-        if len(text) > _LONGEST:
-            raise PdefitError(f"A formula is at most {_LONGEST} characters long, but got {len(text)}")
+    def __init__(self, text: object):
+        if not isinstance(text, str) or len(text) > _LONGEST:
+            raise PdefitError(
+                f"A formula is a text of at most {_LONGEST} characters, such as 'x * y', but got {text!r:.60}"
+            )
         self.text, self.at, self.depth, self.pieces = text, 0, 0, list[tuple[str, str]]()
         place = 0
         while text[place:].strip():

@@ -10,6 +10,7 @@ from pdefit_populations import LotkaVolterra
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.analysis.discovery import search
 from pdefit.analysis.discovery.discover import Discovery
 from pdefit.analysis.discovery.subsets import penalty, subsets
 
@@ -45,6 +46,42 @@ def test_the_true_term_is_found_with_its_error(learned):
     assert float(formula(x, y)) == pytest.approx(one.coefficient * 1.4)
     # a library without it is said to miss
     assert pdefit.discover(*learned, pdefit.TermLibrary(1)).misses
+
+
+def test_sets_with_which_the_equations_blow_up_are_dropped_and_the_next_best_are_ranked(learned, monkeypatch):
+    fits, rounds = search.fits_holding, []
+
+    def first_ones_blow_up(rows, held, *rest):
+        ends, loss = fits(rows, held, *rest)
+        rounds.append(loss)
+        return ends, np.full_like(loss, np.inf) if len(rounds) == 1 else loss
+
+    monkeypatch.setattr(search, "fits_holding", first_ones_blow_up)
+    found = pdefit.discover(*learned, pdefit.TermLibrary(2))
+    assert len(rounds) > 1 and all(np.isfinite(one.chi2) for one in found.found)
+    # a set that blew up is found again from a better point, and is then not dropped
+    assert found.dropped and not {str(one) for one in found.found} & {*found.dropped}
+    assert all(" in unknown_prey" in words for words in found.dropped)
+
+
+def test_a_fitted_set_whose_tangents_blow_up_ends_nothing(learned, monkeypatch):
+    equations, calls = search.equations_of, []
+
+    def not_finite(members):
+        value, gradient, matrix = equations(members)
+        calls.append(0)
+        return value, gradient, matrix if len(calls) == 1 else np.full_like(matrix, np.nan)
+
+    monkeypatch.setattr(search, "equations_of", not_finite)
+    found = pdefit.discover(*learned, pdefit.TermLibrary(2))
+    assert len(found.found) == search.REFITTED and all(np.isnan(one.error) for one in found.best.terms["unknown_prey"])
+
+
+def test_a_candidate_that_is_not_finite_along_the_trajectory_is_dropped_and_named(learned):
+    # the others are those of the library above, and of a root the value is finite and the slope is not
+    found = pdefit.discover(*learned, pdefit.TermLibrary(2, formulas=("log(prey - 9)", "sqrt(0 * prey)")))
+    assert found.dropped[:2] == ("log(prey - 9) in unknown_prey", "sqrt(0 * prey) in unknown_prey")
+    assert [str(one.expression) for one in found.best.terms["unknown_prey"]] == ["prey * predator"]
 
 
 def test_a_system_without_unknown_terms_is_refused(learned):

@@ -110,7 +110,7 @@ def test_without_evidence_bic_decides_and_the_reason_is_told(runs, pdefit_inside
     assert "None of these explains the data: every run misses structure" in out
     # a tenth of the values, so a tenth of the difference of chi2
     assert "the data cannot tell two and one apart (1 units of BIC, counting that residuals are correlated" in out
-    assert "Without evidence is two: K has neither a prior nor two bounds" in out
+    assert "two has no evidence: K has neither a prior nor two bounds" in out
 
 
 def test_chi2_is_not_subtracted_where_other_values_are_fitted(runs, pdefit_inside):

@@ -28,8 +28,15 @@ SMALL = (
 def test_a_term_is_written_down(pdefit_inside, tmp_path):
     code, _, err = pdefit_inside("fit", *SMALL)
     assert code == 0, err
-    code, out, err = pdefit_inside("discover", "run", "degree=2", "functions=[saturation]", "draws=4")
+    more = "functions=[saturation]", "formulas=[log(prey - 99)]"
+    code, out, err = pdefit_inside("discover", "run", "degree=2", *more, "draws=4")
     assert code == 0, err
+    # a candidate that is not finite is dropped and named
+    dropped = json.loads((tmp_path / "run" / "discovery.json").read_text())["dropped"]
+    assert dropped[0] == "log(prey - 99) in unknown_prey"
+    assert f"dropped: {len(dropped)} (see discovery.json), such as log(prey - 99) in unknown_prey" in " ".join(
+        out.split()
+    )
     with open(tmp_path / "run" / "terms.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     best = [row for row in rows if row["rank"] == "1"]

@@ -25,6 +25,12 @@ def _file(path: Path, **changes: Any) -> Path:
     return path
 
 
+def test_a_censored_value_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("t,u\n0,1.0\n1,<0.1\n2,\n")
+    with pytest.raises(PdefitError, match="holds '<0.1' in row 2, where a number"):
+        read_observations(tmp_path / "a.csv", {"u": "u"}, time="t")
+
+
 def test_read_the_solar_system():
     seen = read_observations(
         locate(PLANETS),

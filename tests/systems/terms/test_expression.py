@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.systems.terms.expression import Expression
+from pdefit.systems.terms.expression import Expression, _Reader
 
 POINT = {"x": jnp.asarray(0.7), "y": jnp.asarray(-1.3), "c1": jnp.asarray(2.0)}
 MEANT = {
@@ -39,6 +39,23 @@ def test_latex_and_names():
     found = Expression.parse("c1 * prey * x_2 / (K + x_2^2) - sqrt(x)")
     assert found.names == ("c1", "prey", "x_2", "K", "x")
     assert found.latex({"c1": "0.9"}) == r"\frac{0.9 \, \mathrm{prey} \, x_{2}}{K + x_{2}^{2}} - \sqrt{x}"
+    assert Expression.parse("abs(x) + exp(-x)").latex() == r"\left|x\right| + \exp\left(-x\right)"
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "*", "/", "^", "negative"])
+def test_every_part_is_written_once(sign, monkeypatch):
+    written, write = [], Expression.latex
+
+    def counted(self, words=None):
+        written.append(self)
+        assert len(written) <= 121
+        return write(self, words)
+
+    monkeypatch.setattr(Expression, "latex", counted)
+    x = chain = Expression("name", value="x")
+    for _ in range(60):
+        chain = Expression(sign, (chain,) if sign == "negative" else (chain, x))
+    assert chain.latex().count("x") == (1 if sign == "negative" else 61)
 
 
 HOSTILE = [
@@ -54,6 +71,12 @@ def test_what_is_no_formula_is_one_sentence():
         with pytest.raises(PdefitError) as error:
             Expression.parse(text)
         assert len(str(error.value)) < 260 and "\n" not in str(error.value), text
+
+
+@pytest.mark.parametrize("wrong", [12, None, ["x"]])
+def test_a_formula_that_is_no_text_is_one_sentence(wrong):
+    with pytest.raises(PdefitError, match=r"A formula is a text of at most 500 characters, such as 'x \* y', but got "):
+        _Reader(wrong)
 
 
 def test_noise_of_signs_is_a_formula_or_one_sentence():
