@@ -13,7 +13,7 @@ from rich.markup import escape
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import compile_ahead
-from pdefit.analysis.goodness.verdict import distrust
+from pdefit.analysis.goodness.verdict import UNFINISHED, distrust
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.bootstrap import bootstrap_summary, check_bootstrap
 from pdefit.cli.run.build import build_experiment
@@ -93,9 +93,8 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     )
     say(console, *exp.choices)
     damaged = "" if saved is None else saved.damaged
-    fallen = (
-        [f"'{damaged}' is damaged; the state before it is taken, which repeats some evaluations"] if damaged else []
-    )
+    repeats = "the state before it is taken, which repeats some evaluations"
+    fallen = [f"'{damaged}' is damaged; {repeats}"] if damaged else []
     for line in [*exp.remarks, *fallen]:
         warn(console, line, "warning:")
     certificates = Certificates(exp, job)
@@ -177,9 +176,11 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         tell(report(directory), console)
     certificates.demand()
     log.info("loss %.6g after %d iterations", found.loss, found.iterations)
+    first = f"{found.loss_initial:.4g}" if np.isfinite(found.loss_initial) else "not finite at the guess"
+    ended = "" if found.converged else " (not converged)" if verdict.word in UNFINISHED else " (stopped)"
     console.print(
-        f"{found.status} in {seconds['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
-        f"{found.iterations} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
+        f"{found.status} in {seconds['total']:.1f} s, loss {first} -> {found.loss:.4g} in {found.iterations} "
+        f"iterations{ended}: {escape(str(directory))}"
     )
     say(console, f"seconds: {watch}")
     log.info("%s", verdict)

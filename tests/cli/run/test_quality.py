@@ -1,11 +1,15 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import fisher_functional
 
+import pdefit
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, distrust
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.discretisation import Discretisation
-from pdefit.cli.run.quality import fit_quality
+from pdefit.cli.run.quality import about_numbers, fit_quality
 from pdefit.inverse.fit.fit import fit
+from pdefit.inverse.uncertainty.intervals import Intervals
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[160]", "times.count=25")
 UNMOVED = Discretisation([], {}, {})
@@ -49,3 +53,30 @@ def test_priors_are_no_data(compose):
     found = fit(exp.functional, exp.stages, max_iterations=1)
     (section,) = fit_quality(exp, found, UNMOVED, None).sections
     assert section["chi2"] < 2 * found.loss - 100
+
+
+@pytest.mark.parametrize(
+    ("control", "ends", "falls"),
+    [
+        # a number of either sign may pass through zero, unless its interval holds nothing else
+        (pdefit.transforms.Identity(), None, False),
+        (pdefit.transforms.Identity(), (-1.0, 1.0), False),
+        (pdefit.transforms.Identity(), (-1e-5, 1e-5), True),
+        (pdefit.transforms.Log(), None, True),
+        (pdefit.transforms.Softplus(), None, True),
+        (pdefit.Control(pdefit.transforms.Identity(), bounds=(0.0, 5.0)), None, True),
+        (pdefit.Control(pdefit.transforms.Identity(), bounds=(-5.0, 5.0)), None, False),
+    ],
+)
+def test_only_positive_numbers_fall_to_zero(control, ends, falls):
+    functional = fisher_functional({"D": control})
+    (bound,) = functional.controls.items
+    theta = bound.to_theta(jnp.asarray(1e-6))
+    found = pdefit.Fit(functional, theta, 2.0, 30.0, [], 7, "done", True, {}, [])
+    known = None
+    if ends is not None:
+        one, none = np.ones(1), np.zeros((1, 1))
+        low, high = (np.asarray([x]) for x in ends)
+        known = Intervals("", none, one, one, one, low, high, 9, none, one, (), ("D",), ("",), functional.controls)
+    lines = about_numbers(found, known)
+    assert len(lines) == falls and all(line.startswith("D falls to zero") for line in lines)
