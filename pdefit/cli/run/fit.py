@@ -13,7 +13,7 @@ from rich.markup import escape
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import compile_ahead
-from pdefit.analysis.goodness.verdict import UNFINISHED, distrust
+from pdefit.analysis.goodness.verdict import distrust
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.bootstrap import bootstrap_summary, check_bootstrap
 from pdefit.cli.run.build import build_experiment
@@ -27,7 +27,7 @@ from pdefit.cli.run.parameters import field_errors, likelihood_summary, paramete
 from pdefit.cli.run.pictures import drawing, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
-from pdefit.cli.run.quality import Judgement, fit_quality, switch_bias
+from pdefit.cli.run.quality import Judgement, fit_quality, outcome, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
@@ -176,12 +176,8 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         tell(report(directory), console)
     certificates.demand()
     log.info("loss %.6g after %d iterations", found.loss, found.iterations)
-    first = f"{found.loss_initial:.4g}" if np.isfinite(found.loss_initial) else "not finite at the guess"
-    ended = "" if found.converged else " (not converged)" if verdict.word in UNFINISHED else " (stopped)"
-    console.print(
-        f"{found.status} in {seconds['total']:.1f} s, loss {first} -> {found.loss:.4g} in {found.iterations} "
-        f"iterations{ended}: {escape(str(directory))}"
-    )
+    took = f"{found.status} in {seconds['total']:.1f} s"
+    console.print(f"{took}, {outcome(found, verdict)}: {escape(str(directory))}")
     say(console, f"seconds: {watch}")
     log.info("%s", verdict)
     console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)

@@ -10,7 +10,7 @@ from pdefit.analysis.goodness.correlated import correlated
 from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict
 from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.quality import by_frame, judge, residual_films
-from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
+from pdefit.analysis.goodness.verdict import FITTED, UNFINISHED, decide, distrust
 from pdefit.cli.run.discretisation import Discretisation
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say
@@ -229,6 +229,13 @@ def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
     """
     unidentifiable = [name for name, n in exp.source.noise.items() if n.error > _KNOWN_TO]
     return not exp.estimated and not any(name in unidentifiable for name in observed)
+
+
+def outcome(found: Fit, verdict: Verdict) -> str:
+    """What a fit did to its loss, in words that agree with its verdict."""
+    first = f"{found.loss_initial:.4g}" if np.isfinite(found.loss_initial) else "not finite at the guess"
+    ended = "" if found.converged else " (not converged)" if verdict.word in UNFINISHED else " (stopped)"
+    return f"loss {first} -> {found.loss:.4g} in {found.iterations} iterations{ended}"
 
 
 def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,13 +1,16 @@
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import fisher_functional
 
 import pdefit
+from pdefit.analysis.goodness.evidence import Verdict
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, distrust
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.discretisation import Discretisation
-from pdefit.cli.run.quality import about_numbers, fit_quality
+from pdefit.cli.run.quality import about_numbers, fit_quality, outcome
 from pdefit.inverse.fit.fit import fit
 from pdefit.inverse.uncertainty.intervals import Intervals
 
@@ -80,3 +83,14 @@ def test_only_positive_numbers_fall_to_zero(control, ends, falls):
         known = Intervals("", none, one, one, one, low, high, 9, none, one, (), ("D",), ("",), functional.controls)
     lines = about_numbers(found, known)
     assert len(lines) == falls and all(line.startswith("D falls to zero") for line in lines)
+
+
+def test_the_outcome_agrees_with_the_verdict():
+    functional = fisher_functional()
+    found = pdefit.Fit(functional, functional.theta0, 2.4, np.nan, [], 7, "done", False, {}, [])
+    assert outcome(found, Verdict(STOPPED, ())) == "loss not finite at the guess -> 2.4 in 7 iterations (not converged)"
+    # an optimizer that was stopped beside the minimum
+    assert outcome(found, Verdict(FITTED, ())).endswith("7 iterations (stopped)")
+    assert outcome(dataclasses.replace(found, loss_initial=30.0, converged=True), Verdict(FITTED, ())) == (
+        "loss 30 -> 2.4 in 7 iterations"
+    )
