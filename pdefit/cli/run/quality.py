@@ -115,7 +115,7 @@ def _judged(
         sigma_known=known,
         sigma_exact=known and exp.source.sigma_exact,
         sigma_stated=exp.sigma_stated,
-        counts=_counts(exp),
+        counts=of_counts(exp),
         heldout=held,
         remaining=left,
         directions=directions,
@@ -135,7 +135,7 @@ def _judged(
     return section, quality
 
 
-def _counts(exp: Experiment) -> dict[str, float]:
+def of_counts(exp: Experiment) -> dict[str, float]:
     """By variable whose stated variance is that of counts the values for one count."""
     rules = [stage.reweight for stage in exp.stages if isinstance(stage.reweight, ByPrediction)]
     return {n: v.gain for rule in rules for n, v in rule.variables if v.gain and v.relative == 0}

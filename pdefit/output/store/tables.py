@@ -168,7 +168,7 @@ def in_lines(rows: Sequence[ParameterRow]) -> list[tuple[ParameterRow, list[Para
 
 def span(values: Sequence[float]) -> float | str:
     """A number, or the range of many as text; empty for none."""
-    return values[0] if len(values) == 1 else f"{min(values):.4g} to {max(values):.4g}" if values else ""
+    return values[0] if len({*values}) == 1 else f"{min(values):.4g} to {max(values):.4g}" if values else ""
 
 
 # columns of the table, and the types of their cells

@@ -132,7 +132,7 @@ def test_many_numbers_of_a_control_are_one_line():
     assert [row.control for row, _ in lines[:-2]] == [r.control for r in (KNOWN, *few, *bodies)]
     assert [(row.control, len(many)) for row, many in lines[-2:]] == [("y0.u (84)", 84), ("f (210)", 210)]
     assert lines[-2][0].ci95_low is lines[-2][0].truth is None
-    assert span([r.estimate for r in start]) == "0 to 83" and span([2.5]) == 2.5 and span([]) == ""
+    assert span([r.estimate for r in start]) == "0 to 83" and span([2.5, 2.5]) == 2.5 and span([]) == ""
 
 
 def test_a_table_of_an_older_version_is_read(tmp_path):
