@@ -52,10 +52,10 @@ def evidence_of(fit: Quality) -> tuple[str, ...]:
     noisy_starts = "; windows that start from noisy data cause that too" if fit.windows_from_data else ""
     if fit.large and chi2 > LARGE:
         cause = ": the equation lacks a term, or the search ended in a wrong minimum"
-        scatter = f"{cause}, or counts scatter by more than Poisson's law" if fit.counts else cause
+        cause += ", or counts scatter by more than Poisson's law" if fit.counts else ""
         # a search that goes on has neither ended nor shown that the equation is wrong
-        why = scatter if fit.at_minimum else ""
-        lines.append(f"residuals are {np.sqrt(chi2):.2g} times sigma (chi2 per value {chi2:.3g}){why}{noisy_starts}")
+        size = f"{np.sqrt(chi2):.2g} times sigma (chi2 per value {chi2:.3g}){cause if fit.at_minimum else ''}"
+        lines.append(f"residuals are {size}{noisy_starts}")
     elif fit.large:
         lines.append(f"residuals are larger than sigma (chi2 per value {chi2:.3g}){noisy_starts}")
     if fit.correlated:

@@ -74,16 +74,19 @@ def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
     loud = np.flatnonzero((beyond > _SURE) & (square > _LOUD * usual))
     ends = np.split(loud, np.flatnonzero(np.diff(loud) > max(1, len(r) // _NEAR)) + 1)
     parts = [np.arange(g[0], g[-1] + 1) for g in ends if g.size]
+    grown = _signal(film, np.concatenate([loud, *parts]))
     if 0 in loud:
         times = f"{np.sqrt(square[0] / usual):.2g} times those of the others"
         words = f"residuals of {film.variable} in the first frame are {times}: the initial state does not follow it"
         loosen = (
-            "loosen the prior of the initial state (a smaller length or a larger amplitude), or free what of it is held"
+            "loosen the prior of the initial state (smaller length or larger amplitude), or free what of it is held"
         )
         yield NoiseShape("stiff", words, loosen if setting.start_is_free else "free the initial state")
     elif 0 < loud.size <= max(1, len(r) // 10):
+        # where noise grows with the signal in all other frames, too, loud frames beside each other tell of nothing else
+        parts = [g for g in parts if len(g) == 1] if grown else parts
         yield from _loud(film.variable, parts, np.sqrt(square / usual), setting)
-    yield from _signal(film, np.concatenate([loud, *parts])) or _start(film.variable, square, usual, float(beyond[0]))
+    yield from grown or _start(film.variable, square, usual, float(beyond[0]))
 
 
 def _loud(variable: str, parts: list[np.ndarray], size: np.ndarray, setting: Setting) -> Iterator[NoiseShape]:

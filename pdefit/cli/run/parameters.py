@@ -63,7 +63,7 @@ def parameter_rows(
             continue
         root, _, inside = control.path.partition(".")
         # arrays of a network are one thing, and a number is its own
-        part_of = "" if not control.shape else control.path if not inside or root in PARTS else root
+        part_of = root if inside and control.shape and root not in PARTS else control.path
         physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
         for k, i in enumerate(range(span.start, span.stop)):
             estimate, true = float(physical[1][k]), number(physical[2][k])

@@ -119,7 +119,7 @@ class ParameterRow:
 
     - `ci95_correlated_low`, `ci95_correlated_high`: ends of the interval that counts the correlation of residuals; None
       where they are uncorrelated.
-    - `part_of`: the control, or the network, that the element belongs to; empty for a number of its own.
+    - `part_of`: the control, or the network, that the element belongs to; a number of its own is part of itself.
 
     Files without the last five columns can be read, too.
     """

@@ -29,6 +29,7 @@ def frame(k, factor):
         (frame(0, 0.2), "start", "the initial state follows its noise"),
         (0.3 + 2 * SIGNAL, "signal", "noise grows with the signal"),
         (frame([16, 17], 3.0), "event", "near t = 66 s are 3"),
+        (frame([16, 17], 3.0) * (0.3 + 2 * SIGNAL), "signal", "noise grows with the signal"),
     ],
 )
 def test_each_shape_is_named(factor, kind, words):
