@@ -16,8 +16,8 @@ _RATIO = 1.5
 _LOUD, _QUIET = 2.5, 0.5
 # loud frames that are no further apart than the record over this, or are neighbours, tell of one event
 _NEAR = 30
-# excess of the test of offsets, as a part of that of the surest test
-_AMONG = 0.7
+# excess of the test of offsets, as a part of that of the surest test, and the fewest values that share an offset
+_AMONG, _SHARED = 0.7, 4
 # projections in turn onto what offsets and numbers explain
 _TURNS = 30
 
@@ -169,7 +169,8 @@ def offsets(film: ResidualFilm, found: Sequence[Structure]) -> Iterator[NoiseSha
         ("place", "averaged over time at every place", (0,), pattern),
     ):
         # so many offsets take up whatever there is: their own test must be among the surest
-        if max((s.excess for s in found if s.where == where), default=0.0) < _AMONG * surest:
+        among = max((s.excess for s in found if s.where == where), default=0.0) >= _AMONG * surest
+        if not among or np.max(np.sum(np.isfinite(film.residuals), axis=axes)) < _SHARED:
             continue
         level, rest = _level(film, axes)
         if all(s.excess < SURE for s in structures(film.without(film.residuals - rest))):

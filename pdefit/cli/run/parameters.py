@@ -122,7 +122,7 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
     **Arguments:**
 
     - `rows`: of parameters.csv.
-    - `unidentifiable`: names of the elements whose interval is unknown, because the data do not determine them.
+    - `unidentifiable`: names of the elements that have no interval, because the data do not determine them.
     """
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
@@ -139,7 +139,7 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
         if len(together) > 1:
             table.add_row(*_summarised(r.control, together)[: 7 if compared else 4])
             continue
-        interval = _interval(r) or ("unknown" if r.control in unidentifiable else "")
+        interval = _interval(r) or ("not determined" if r.control in unidentifiable else "")
         cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", _doubted(interval, together)]
         if compared:
             cells += [
