@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdefit.analysis.goodness.noise_shape import NoiseShape
-from pdefit.analysis.goodness.structure import Structure
+from pdefit.analysis.goodness.structure import SURE, Structure
 
 # chi2 per value of residuals of a tenth of sigma: below it there is no noise, and nothing to test
 FAR_BELOW = 0.01
@@ -15,8 +15,6 @@ FAR_BELOW = 0.01
 LARGEST_CHI2 = 1.5
 # correlation that a systematic residual of 22 % of the noise causes
 LARGEST_CORRELATION = 0.05
-# number of standard deviations beyond which a deviation is not taken for chance
-SURE = 4.0
 # standard errors that a number may be away from the minimum
 _NEAR = 0.1
 
@@ -84,6 +82,8 @@ class Quality:
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
     - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
+    - `explained`: part of the variance of the data that the model explains, counting the numbers that were fitted.
+    - `counts`: by variable of counts the values for one count; their sigma is that of Poisson's law.
     - `structures`: tests for smooth structure.
     - `noise`: ways in which the noise is not as stated.
     - `refined`: the quality of the same residuals less their errors of the discretisation, where those were measured.
@@ -104,6 +104,8 @@ class Quality:
     single_precision: bool = False
     remaining: float = float("nan")
     falling: float = float("nan")
+    explained: float = 1.0
+    counts: Mapping[str, float] = dataclasses.field(default_factory=dict)
     structures: tuple[Structure, ...] = ()
     noise: tuple[NoiseShape, ...] = ()
     refined: "Quality | None" = None
@@ -152,11 +154,16 @@ class Quality:
         return self.heldout is not None and self.heldout[0] > largest_ratio(self.heldout[1]) * self.chi2_per_value
 
     @property
+    def eventful(self) -> bool:
+        """Test for a part of the record that is fitted worse than all else."""
+        return any(n.kind == "event" for n in self.noise)
+
+    @property
     def misses(self) -> bool:
         """Test for residuals that are anything but independent noise of at most the stated size."""
         if self.sigma_known and self.chi2_per_value < FAR_BELOW:
             return False
-        return bool(self.large or self.correlated or self.structured or self.unheld)
+        return bool(self.large or self.correlated or self.structured or self.unheld or self.eventful)
 
     def __str__(self) -> str:
         return str(self.verdict)

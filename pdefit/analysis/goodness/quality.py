@@ -1,7 +1,8 @@
 """Quality of a fit of one record: chi2, and whether what the fit leaves over looks like independent noise."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -10,21 +11,20 @@ import numpy as np
 import scipy
 
 from pdefit._util.errors import PdefitError
-from pdefit.analysis.goodness.evidence import FAR_BELOW, SURE, Correlation, Evidence, Quality
-from pdefit.analysis.goodness.noise_shape import NoiseShape, noise_shapes
-from pdefit.analysis.goodness.structure import ResidualFilm, Structure, structures
+from pdefit.analysis.goodness.evidence import FAR_BELOW, Correlation, Evidence, Quality
+from pdefit.analysis.goodness.noise_shape import Setting, noise_shapes, offsets
+from pdefit.analysis.goodness.structure import ResidualFilm, structures
 from pdefit.analysis.goodness.verdict import decide
+from pdefit.inverse.controls.paths import holder
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
 from pdefit.systems.capabilities import AbstractGridded
+from pdefit.systems.interpolant import Interpolant
+from pdefit.systems.time_series import TimeSeries
 
 # evaluations of the last stage that show whether J still falls, and the part of them that is looked at
 _FEWEST, _LAST = 8, 4
-# excess of the test of offsets, as a part of that of the surest test, and the fewest values that share an offset
-_AMONG, _SHARED = 0.7, 4
-# projections in turn onto what offsets and numbers explain
-_TURNS = 30
 # an error of first order is twice the change with half the step; a little more is for what fitted fields take up
 _LARGEST_MULTIPLE = 2.5
 
@@ -32,9 +32,10 @@ _LARGEST_MULTIPLE = 2.5
 def judge(
     found: Fit,
     *,
-    sigma_known: bool = True,
+    sigma_known: bool | None = None,
     sigma_exact: bool = False,
     sigma_stated: bool = True,
+    counts: Mapping[str, float] = types.MappingProxyType({}),
     heldout: tuple[float, int] | None = None,
     remaining: float = float("nan"),
     directions: Sequence[Mapping[str, np.ndarray]] = (),
@@ -45,11 +46,13 @@ def judge(
     **Arguments:**
 
     - `found`: the fit.
-    - `sigma_known`: whether the sigma of the observations was known before the fit; default True. Otherwise the size of
-      residuals is no test, and only their structure is.
+    - `sigma_known`: whether the sigma of the observations was known before the fit; by default unless a stage of the fit
+      estimated it. Otherwise the size of residuals is no test, and only their structure is.
     - `sigma_exact`: whether it is known to better than a percent, as of a twin; default False.
     - `sigma_stated`: whether somebody stated it; default True. Otherwise residuals below a ten-thousandth of the range of
       the data are those of data without noise.
+    - `counts`: by variable of counts the values for one count (1, or the gain of a camera), so that a scatter beyond
+      Poisson's law is told as such.
     - `heldout`: chi2 per value of frames that were kept out of the fit, and the number of their values.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors.
     - `directions`: changes of the residuals with the fitted numbers, as `influences` returns them; without them weak
@@ -60,6 +63,8 @@ def judge(
     functional = found.functional
     if not isinstance(functional, Functional):
         raise PdefitError("judge expects the fit of one record; of many recordings, fit and judge one by itself")
+    sigma_known = not found.estimated if sigma_known is None else sigma_known
+    of_range, explained = _sizes(functional, found.residuals)
     own = _quality(functional, found.residuals, directions, sigma_known)
     quality = Quality(
         **own,
@@ -68,7 +73,9 @@ def judge(
         sigma_known=sigma_known,
         sigma_exact=sigma_exact,
         sigma_stated=sigma_stated,
-        of_range=_of_range(functional, found.residuals),
+        of_range=of_range,
+        explained=explained,
+        counts=counts,
         heldout=heldout,
         windows_from_data=functional.problem.nodes is not None,
         single_precision=jax.tree.leaves(functional.problem.y0)[0].dtype == jnp.float32,
@@ -82,22 +89,24 @@ def judge(
     return dataclasses.replace(quality, verdict=decide(Evidence({"": quality})))
 
 
-def _of_range(functional: Functional, residuals: Mapping[str, np.ndarray]) -> float:
-    """Root mean square of the residuals as a part of the range of their variable, the largest of all variables.
+def _sizes(functional: Functional, residuals: Mapping[str, np.ndarray]) -> tuple[float, float]:
+    """Root mean square of the residuals as a part of the range of their variable, and the part of its variance explained.
 
-    Infinite where there are no cells: particles and species have no errors but those of the step, which is tried.
+    The largest of all variables. The part of the range is infinite where there are no cells: particles and species have no
+    errors but those of the step, which is tried. Fitted numbers count as degrees of freedom, unless data alone cannot
+    determine so many.
     """
-    parts = []
+    p, data, tiny, gridded = functional.controls.size, functional.observations, np.finfo(float).tiny, True
+    parts, explained = list[float](), list[float]()
     for name, r in residuals.items():
-        data = functional.observations
-        if not _grid_axes(functional, name, r.ndim - 2):
-            return float("inf")
-        values = np.asarray(data.values[name], float)[np.asarray(data.mask[name])]
-        size = np.sqrt(np.sum(r**2) / max(np.count_nonzero(functional.fitted(name)), 1))
-        parts.append(
-            float(size * np.max(data.sigma[name]) / max(np.ptp(values), np.finfo(float).tiny)) if values.size else 0.0
-        )
-    return max(parts, default=float("inf"))
+        gridded &= bool(_grid_axes(functional, name, r.ndim - 2))
+        left = by_frame(functional, name, r) * np.asarray(data.sigma[name])
+        values = np.asarray(data.values[name], float)[np.isfinite(left)]
+        if values.size:
+            square, free = float(np.nanmean(left**2)), 1 - p / values.size
+            parts.append(float(np.sqrt(square) / max(np.ptp(values), tiny)))
+            explained.append(1 - square / (free if free >= 0.5 else 1) / max(float(np.var(values)), tiny))
+    return max(parts) if parts and gridded else float("inf"), max(explained, default=1.0)
 
 
 def _quality(
@@ -111,65 +120,23 @@ def _quality(
     # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
     tiny = sigma_known and chi2 / max(count, 1) < FAR_BELOW
     films = [] if tiny else residual_films(functional, residuals, directions)
-    tests = [(film, structures(film)) for film in films]
+    tests, setting = [(film, structures(film)) for film in films], setting_of(functional)
     return {
         "chi2": chi2,
         "values": count,
         "whiteness": None if tiny else whiteness(functional, residuals),
         "structures": tuple(s for _, found in tests for s in found),
-        "noise": tuple(n for film, found in tests for n in (*noise_shapes(film), *_offsets(film, found))),
+        "noise": tuple(n for film, found in tests for n in (*noise_shapes(film, setting), *offsets(film, found))),
     }
 
 
-def _level(film: ResidualFilm, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Means over axes, and the rest, both beside what fitted numbers take up."""
-    fitted = np.isfinite(film.residuals)
-    count = np.maximum(np.sum(fitted, axis=axes, keepdims=True), 1)
-    columns = np.stack([np.zeros(film.residuals.size), *map(np.ravel, np.nan_to_num(film.directions))], 1)
-    basis, rest, level = np.linalg.qr(columns)[0], film.weights, np.zeros(count.shape)
-    # in turn, until nothing moves
-    for _ in range(_TURNS):
-        more = np.sum(rest, axis=axes, keepdims=True) / count
-        level, rest = level + more, np.where(fitted, rest - more, 0.0)
-        rest = np.where(fitted, rest - (basis @ (basis.T @ np.ravel(rest))).reshape(rest.shape), 0.0)
-    return level, np.where(fitted, rest, np.nan)
-
-
-def _offsets(film: ResidualFilm, found: Sequence[Structure]) -> Iterator[NoiseShape]:
-    """Offsets of frames, or of places, that take away all structure there is."""
-    surest = max((s.excess for s in found), default=0.0)
-    if len(film.dims) < 2 or surest < SURE:
-        return
-    in_space = tuple(range(1, film.residuals.ndim))
-    for each, where, axes, cause, remedy in (
-        (
-            "frame",
-            "averaged over every frame",
-            in_space,
-            "a drift of the baseline, or a source that is the same everywhere",
-            "free an offset of the instrument, or add a source, and compare",
-        ),
-        (
-            "place",
-            "averaged over time at every place",
-            (0,),
-            "a pattern of the instrument, or a source that stands still",
-            "subtract a dark frame, or fit a field of sources, and compare",
-        ),
-    ):
-        # so many offsets take up whatever there is: their own test must be among the surest
-        among = max((s.excess for s in found if s.where == where), default=0.0) >= _AMONG * surest
-        if not among or np.max(np.sum(np.isfinite(film.residuals), axis=axes)) < _SHARED:
-            continue
-        level, rest = _level(film, axes)
-        if all(s.excess < SURE for s in structures(film.without(film.residuals - rest))):
-            ends = f"{np.min(-level):+.2g} to {np.max(-level):+.2g}"
-            yield NoiseShape(
-                "offset",
-                f"one offset for each {each} of {film.variable}, from {ends} sigma, takes all structure away: {cause}",
-                remedy,
-            )
-            return
+def setting_of(functional: Functional) -> Setting:
+    """The part of a fit that decides what loud frames mean."""
+    problem, controls = functional.problem, functional.controls
+    held = {c.name: holder(problem, c.name) for c in controls.items}
+    courses = [n for n, x in held.items() if isinstance(x, TimeSeries | Interpolant) and x.times is not None]
+    times = functional.observations.from_first_frame.ts
+    return Setting(times, problem.system.time_unit, tuple(courses), bool(controls.states.items))
 
 
 def _without_discretisation(

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import legendre
 
+# number of standard deviations beyond which a deviation is not taken for chance
+SURE = 4.0
 # a patch is twice as wide as the one before, and there are at least this many
 _FEWEST_PATCHES = 4
 # footprints vary in time as polynomials of less than this degree
@@ -151,6 +153,18 @@ def deviations(ratio: float, degrees: float) -> float:
     """
     spread = 2 / (9 * degrees)
     return float((np.cbrt(ratio) - (1 - spread)) / np.sqrt(spread))
+
+
+def told_from(values: int) -> float:
+    """Size of a constant misfit, in units of the noise, that tests of so many values tell in most cases.
+
+    Infinite where neither the correlation of neighbours nor a footprint can exceed its limit.
+    """
+    spread = 2 / (9 * _DEGREE)
+    needed = _DEGREE * ((1 - spread + SURE * np.sqrt(spread)) ** 3 - 1)
+    # the part of the mean square that is the misfit's
+    share = min(SURE / np.sqrt(values), needed / values)
+    return float(np.sqrt(share / (1 - share))) if share < 1 else float("inf")
 
 
 def footprints(film: ResidualFilm) -> Iterator[Structure]:

@@ -5,33 +5,53 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pdefit.analysis.goodness.evidence import FAR_BELOW, SURE, Evidence, Quality, Verdict
-from pdefit.inverse.controls.vector import FEW
+from pdefit.analysis.goodness._sentences import (
+    ENOUGH,
+    LARGE,
+    evidence_of,
+    excess,
+    more_than_counts,
+    next_step,
+    no_structure,
+    other_sigma,
+)
+from pdefit.analysis.goodness.evidence import FAR_BELOW, Evidence, Quality, Verdict
 
 FITTED = "fitted to the noise"
 LIMITED = "fitted to the discretisation"
 ROUNDED = "fitted to the precision of the data"
 NOISY = "converged but the noise is not as stated"
+EMPTY = "converged but the model explains little"
 MISSES = "converged but the model misses structure"
 STOPPED = "not converged"
 STOPPED_AND_MISSES = "not converged, and the model misses structure"
+UNFINISHED = (STOPPED, STOPPED_AND_MISSES)
 # from the best to the worst
-WORDS = (FITTED, LIMITED, ROUNDED, NOISY, MISSES, STOPPED, STOPPED_AND_MISSES)
+WORDS = (FITTED, LIMITED, ROUNDED, NOISY, EMPTY, MISSES, *UNFINISHED)
 
 # chi2 per value of residuals so small that sigma must be too large
 _SMALLEST = 0.5
-# chi2 per value of residuals twice sigma, which no small term leaves
-_LARGE = 4.0
 # a fit whose J falls by less than this in the last quarter of its evaluations is near its end
 _STANDS_STILL = 0.05
 # tests that stay below this many standard deviations, several at once, show nothing
 _QUIET = 3.0
-# values from which on tests of structure would see what makes chi2 large
-_ENOUGH = 100
+# neighbours below this many standard deviations leave few counts without a hint of structure
+_HINT = 2.0
+# a model that explains less than this part of the variance, where sigma is as large as the residuals, explains nothing
+_LITTLE = 0.1
 # residuals below this part of the range of the data are no noise of an instrument
 _NOISELESS = 1e-4
 # the part of chi2 that finer steps and cells must take away where the rest is no noise either
 _EXPLAINED = 0.5
+# why the intervals of a fit with such a verdict are not to be trusted
+_DOUBTS = {
+    **dict.fromkeys(UNFINISHED, "the fit has not converged"),
+    MISSES: "the model misses structure, so its residuals are not independent noise",
+    EMPTY: "the model explains little of the data, so its residuals are more than noise",
+    NOISY: "the noise is not as stated",
+    LIMITED: "residuals are errors of the discretisation, and no noise",
+    ROUNDED: "residuals are the rounding of the data, and no noise",
+}
 
 
 def decide(evidence: Evidence) -> Verdict:
@@ -47,7 +67,8 @@ def decide(evidence: Evidence) -> Verdict:
         reasons = (f"recording {name}: {reasons[0]}", *reasons[1:])
     if name and worst.word == FITTED:
         chi2 = [one.chi2_per_value for one in evidence.recordings.values()]
-        reasons = (f"all {len(chi2)} recordings, with chi2 per value from {min(chi2):.3g} to {max(chi2):.3g}",)
+        sizes = f", with chi2 per value from {min(chi2):.3g} to {max(chi2):.3g}"
+        reasons = (f"all {len(chi2)} recordings{sizes if fit.sigma_known else f': {worst.reasons[0]}'}",)
     if evidence.shift and worst.word != LIMITED:
         reasons += (evidence.shift,)
     # any other verdict casts doubt on the intervals by itself
@@ -57,9 +78,8 @@ def decide(evidence: Evidence) -> Verdict:
     if evidence.bound:
         reasons += (f"{names} at a bound",)
         # a bound alone makes a right model miss
-        remedy = (
-            f"widen the bounds of {names}" if fit.misses else remedy or f"widen the bounds of {names}, or hold it there"
-        )
+        wider = f"widen the bounds of {names}"
+        remedy = wider if fit.misses else remedy or f"{wider}, or hold it there"
     if evidence.shift and worst.word == FITTED:
         remedy = remedy or "refine what moves the estimate (cells or steps), and fit again"
     return dataclasses.replace(worst, reasons=(*reasons, *evidence.numbers), next=remedy)
@@ -70,15 +90,8 @@ def distrust(word: str, noiseless: bool) -> str:
 
     **Arguments:** `noiseless` is whether the data have no noise.
     """
-    if word in (STOPPED, STOPPED_AND_MISSES):
-        return "the fit has not converged"
-    if word == MISSES:
-        return "the model misses structure, so its residuals are not independent noise"
-    if word == NOISY:
-        return "the noise is not as stated"
-    if noiseless or word in (LIMITED, ROUNDED):
-        return "the data have no noise, so residuals are errors of the discretisation and of rounding"
-    return ""
+    no_noise = "the data have no noise, so residuals are errors of the discretisation and of rounding"
+    return _DOUBTS.get(word, no_noise if noiseless else "")
 
 
 def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
@@ -93,26 +106,18 @@ def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
     """
     doubtful = fit.misses or not fit.at_minimum
     if evidence.rounding and doubtful:
-        return Verdict(ROUNDED, (evidence.rounding, *_also(evidence.limit)), "")
+        return Verdict(ROUNDED, (evidence.rounding, *filter(None, [evidence.limit])), "")
     if doubtful and _is_discretisation(fit):
         return Verdict(LIMITED, _limited(fit, evidence), "take finer steps or cells, and look again")
     if not fit.sigma_stated and fit.of_range < _NOISELESS and doubtful:
         small = f"residuals are {fit.of_range:.1g} of the range of the data: there is no noise to compare them with"
-        return Verdict(
-            LIMITED, (small, *_also(evidence.limit)), "take finer steps or cells where more digits are needed"
-        )
+        finer = "take finer steps or cells where more digits are needed"
+        return Verdict(LIMITED, (small, *filter(None, [evidence.limit])), finer)
     if not fit.at_minimum:
         return _not_converged(fit)
     if not fit.misses:
         return _fitted(fit, "" if evidence.shift else evidence.limit)
-    noise = _noise_alone(fit)
-    if noise is not None:
-        return noise
-    return Verdict(MISSES, _evidence(fit), _remedy(fit))
-
-
-def _also(*sentences: str) -> tuple[str, ...]:
-    return tuple(filter(None, sentences))
+    return _noise_alone(fit) or Verdict(MISSES, evidence_of(fit), next_step(fit))
 
 
 def _is_discretisation(fit: Quality) -> bool:
@@ -128,73 +133,64 @@ def _limited(fit: Quality, evidence: Evidence) -> tuple[str, ...]:
     how = f"finer steps and cells take away {share:.0%} of the squared residuals"
     if share < _EXPLAINED:
         how = (
-            "finer steps and cells take away the structure of the residuals; a small missing term would hide beneath it"
+            "finer steps and cells take the structure of the residuals away; a small missing term would hide beneath it"
         )
-    return how, *_also(evidence.limit)
+    return how, *filter(None, [evidence.limit])
 
 
 def _fitted(fit: Quality, limit: str) -> Verdict:
     """Verdict on residuals without structure; `limit` says how far finer steps and cells move the estimates."""
     chi2 = fit.chi2_per_value
     if fit.sigma_known and chi2 < FAR_BELOW:
-        return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})", *_also(limit)))
+        return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})", *filter(None, [limit])))
     named = tuple(n.words for n in fit.noise)
     loud = [n for n in fit.noise if n.kind in ("frame", "stiff", "signal")]
     if loud:
-        return Verdict(NOISY, (*named, f"chi2 per value {chi2:.3g}"), "; ".join(n.remedy for n in loud))
+        remedies = [more_than_counts(fit) if n.kind == "signal" and fit.counts else n.remedy for n in loud]
+        return Verdict(NOISY, (*named, f"chi2 per value {chi2:.3g}"), "; ".join(remedies))
     start = "; ".join(n.remedy for n in fit.noise)
+    unknown = "sigma was not known beforehand, so the size of residuals is no test"
+    if not fit.sigma_known and fit.explained < _LITTLE:
+        little = f"the model explains {max(fit.explained, 0.0):.0%} of the variance of the data"
+        wanted = "state a sigma (data.sigma), or observe where the model says that the data vary"
+        return Verdict(EMPTY, (little, unknown, *named), wanted)
     if not fit.sigma_known:
-        unknown = "residuals show no structure (sigma was not known beforehand, so their size is no test)"
-        return Verdict(FITTED, (unknown, *named), start)
-    if chi2 < _SMALLEST * (1 - fit.controls / max(fit.values, 1)) and fit.values > _ENOUGH:
+        return Verdict(FITTED, (f"{no_structure(fit)}; {unknown}", *named), start)
+    if chi2 < _SMALLEST * (1 - fit.controls / max(fit.values, 1)) and fit.values > ENOUGH:
         smaller = f"residuals show no structure, but are {np.sqrt(chi2):.2g} times sigma: sigma is too large"
-        return Verdict(NOISY, (smaller, *named), _other_sigma(chi2))
-    return Verdict(FITTED, (f"chi2 per value {chi2:.3g}, residuals show no structure", *_excess(fit), *named), start)
-
-
-def _excess(fit: Quality) -> tuple[str, ...]:
-    """Sentence about chi2 that exceeds 1 by more than chance allows, and by less than decides alone."""
-    # of the values of an unknown field data determine some, and only those take up chi2
-    free = fit.values - fit.controls if fit.controls <= min(FEW, fit.values / 10) else fit.values
-    beyond = (fit.chi2 / free - 1) * np.sqrt(free / 2)
-    if not fit.sigma_known or beyond < SURE:
-        return ()
-    larger = 100 * (np.sqrt(fit.chi2 / free) - 1)
-    return (
-        f"chi2 is {beyond:.1f} standard deviations above 1: sigma is larger by {larger:.2g} %, or a small term is "
-        f"missing",
-    )
+        return Verdict(NOISY, (smaller, *named), other_sigma(chi2))
+    return Verdict(FITTED, (f"chi2 per value {chi2:.3g}, {no_structure(fit)}", *excess(fit), *named), start)
 
 
 def _noise_alone(fit: Quality) -> Verdict | None:
     """Verdict where all that residuals show is noise of another kind than stated; None where it is not."""
     chi2, named = fit.chi2_per_value, tuple(n.words for n in fit.noise)
     remedies = "; ".join(n.remedy for n in fit.noise if n.kind != "start")
-    if fit.unheld:
+    if fit.unheld or fit.eventful:
         return None
     if not fit.correlated and not fit.structured:
-        # a few values would hide structure of any kind, and an exact sigma is not to be doubted
-        if fit.sigma_exact or fit.values < _ENOUGH or not np.isfinite(chi2):
+        # a few values would hide structure of any kind, and an exact sigma is not to be doubted; counts often scatter more
+        scatter = bool(fit.counts) and (fit.values >= ENOUGH or _strength(fit, "time") < _HINT)
+        if not np.isfinite(chi2) or not scatter and (fit.sigma_exact or fit.values < ENOUGH):
             return None
+        if scatter:
+            larger = f"counts scatter {np.sqrt(chi2):.2g} times as much as Poisson's law allows: noise is larger than Poisson's"
+            return Verdict(NOISY, (larger, no_structure(fit), *named), more_than_counts(fit))
         why = f"residuals show no structure, but are {np.sqrt(chi2):.2g} times sigma"
-        return Verdict(NOISY, (*named, why), remedies or _other_sigma(chi2))
+        return Verdict(NOISY, (*named, why), remedies or other_sigma(chi2))
     in_time, in_space = _strength(fit, "time"), _strength(fit, "space")
     # a memory enlarges slow footprints, too
     along = max((s.excess for s in fit.structured if not s.axes), default=0.0)
-    if along > max(in_time, in_space) or chi2 > _LARGE or min(in_time, in_space) > _QUIET:
+    if along > max(in_time, in_space) or chi2 > LARGE or min(in_time, in_space) > _QUIET:
         return None
     fit = dataclasses.replace(fit, noise=tuple(n for n in fit.noise if n.kind != "offset"))
     if in_time > in_space:
         remedy = "take the intervals that count the correlation; thin the frames, and compare"
-        return Verdict(NOISY, (*_evidence(fit), "neighbours in space share nothing, so the noise has a memory"), remedy)
+        why = "neighbours in space share nothing, so the noise has a memory"
+        return Verdict(NOISY, (*evidence_of(fit), why), remedy)
     remedy = "take the intervals that count the correlation; thin the points, and compare"
     why = "frames share nothing, so neighbouring values share their noise (overlapping windows, a filter)"
-    return Verdict(NOISY, (*_evidence(fit), why), remedy)
-
-
-def _other_sigma(chi2: float) -> str:
-    """The next step where residuals have another size than sigma."""
-    return f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto"
+    return Verdict(NOISY, (*evidence_of(fit), why), remedy)
 
 
 def _strength(fit: Quality, kind: str) -> float:
@@ -208,54 +204,6 @@ def _strength(fit: Quality, kind: str) -> float:
     return max(signs, default=np.inf)
 
 
-def _evidence(fit: Quality) -> tuple[str, ...]:
-    """All that speaks against independent noise, in order of weight."""
-    lines, chi2 = [n.words for n in fit.noise if n.kind in ("frame", "stiff")], fit.chi2_per_value
-    first = len(lines)
-    if fit.large and chi2 > _LARGE:
-        lines.append(
-            f"residuals are {np.sqrt(chi2):.2g} times sigma (chi2 per value {chi2:.3g}): the equation lacks a term, or the "
-            f"search ended in a wrong minimum"
-        )
-    elif fit.large:
-        lines.append(f"residuals are larger than sigma (chi2 per value {chi2:.3g})")
-    noisy_starts = "; windows that start from noisy data cause that too" if fit.windows_from_data else ""
-    if lines[first:]:
-        lines[first] += noisy_starts
-    if fit.correlated:
-        name, axis, c = fit.correlated[0]
-        lines.append(f"residuals of {name} are correlated along {axis} ({c.value:.2f} ± {c.spread:.2f}{noisy_starts})")
-    # beside a large correlation, weak structure says nothing new; a footprint says what the term may be
-    footprint = [s for s in fit.structured if not s.axes]
-    told = bool(lines[first:])
-    for s in (fit.structured[:1] if not told else []) + [s for s in footprint[:1] if told or s != fit.structured[0]]:
-        lines.append(
-            f"residuals of {s.variable} {s.where} hold a misfit of {s.size:.2g} sigma ({s.excess:.1f} standard deviations)"
-        )
-    if fit.unheld and fit.heldout is not None:
-        lines.append(f"held-out frames have chi2 per value {fit.heldout[0]:.3g}, the fitted ones {chi2:.3g}")
-    return (
-        *lines,
-        *(() if fit.large else _excess(fit)),
-        *(n.words for n in fit.noise if n.kind in ("start", "offset")),
-    )
-
-
-def _remedy(fit: Quality) -> str:
-    """The next step where residuals show that the model misses structure."""
-    if fit.windows_from_data:
-        return (
-            "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"
-        )
-    if named := [n.remedy for n in fit.noise if n.kind in ("frame", "stiff", "offset")]:
-        return named[0]
-    if fit.chi2_per_value > _LARGE and fit.large:
-        return "try other starts first (starts=auto), then question the equation where the residuals of the report are large"
-    return (
-        "see in the report where residuals are large; free what is held, or add a source or another term, and compare"
-    )
-
-
 def _not_converged(fit: Quality) -> Verdict:
     """Verdict where the optimizer recognised no minimum."""
     still = fit.falling < _STANDS_STILL
@@ -263,24 +211,23 @@ def _not_converged(fit: Quality) -> Verdict:
     if fit.falling == fit.falling:
         why += f": J fell by {fit.falling:.1%} in the last quarter of the evaluations"
     wider = ", or dtype=float64" if fit.single_precision else ""
+    longer = f"allow more iterations, another stage or optimizer{wider}"
     if fit.misses and still:
         if not _may_vanish(fit):
-            return Verdict(STOPPED_AND_MISSES, (why, *_evidence(fit)), _remedy(fit))
-        seen = _evidence(dataclasses.replace(fit, noise=()))
+            # whether a term is missing shows at the minimum
+            further = next_step(fit) if fit.windows_from_data else longer
+            return Verdict(STOPPED_AND_MISSES, (why, *evidence_of(fit)), further)
+        seen = evidence_of(dataclasses.replace(fit, noise=()))
         fell = "the last evaluations lowered chi2 by more than this structure holds, so it may vanish, too"
         return Verdict(STOPPED, (why, *seen, fell), f"go on with more iterations{wider}")
     chi2 = fit.chi2_per_value
     if not fit.misses and still:
-        return Verdict(
-            STOPPED,
-            (why, f"chi2 per value {chi2:.3g} and no structure: it may be one"),
-            f"go on with more iterations{wider}",
-        )
-    remedy = f"allow more iterations, another stage or optimizer{wider}"
-    return Verdict(STOPPED, (why, *([f"chi2 per value {chi2:.3g}"] if fit.misses else [])), remedy)
+        may_be = f"chi2 per value {chi2:.3g}, {no_structure(fit)}: it may be one"
+        return Verdict(STOPPED, (why, may_be), f"go on with more iterations{wider}")
+    return Verdict(STOPPED, (why, *([f"chi2 per value {chi2:.3g}"] if fit.misses else [])), longer)
 
 
 def _may_vanish(fit: Quality) -> bool:
     """Test for structure that holds less of chi2 than the last quarter of the evaluations took away."""
     found = [s.excess for s in fit.structured] + [c.value / c.spread for _, _, c in fit.correlated]
-    return not (fit.large or fit.unheld) and bool(np.max(np.square(found)) < fit.falling * fit.chi2)
+    return not (fit.large or fit.unheld or fit.eventful) and bool(np.max(np.square(found)) < fit.falling * fit.chi2)

@@ -116,7 +116,8 @@ class DataSettings:
     - `sigma`: by field the standard deviation of its noise in the declared unit of the field, or the name of a variable that
       holds it; `auto` estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent. Noise
       that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}` with
-      the parts of the variance constant^2 + gain * m + (relative * m)^2. `log_normal`, or `{log_normal: 0.1}`, compares
+      the parts of the variance constant^2 + gain * m + (relative * m)^2. `{gain: 1, relative: auto}` is that of the negative
+      binomial, for counts that scatter by more than Poisson's law. `log_normal`, or `{log_normal: 0.1}`, compares
       logarithms. Residuals decide one sigma for each of several variables without any.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
       added to that of a stated sigma.

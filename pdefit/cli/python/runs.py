@@ -27,7 +27,7 @@ from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.history import read_history
 from pdefit.output.store.runs import RunFiles, find_runs
-from pdefit.output.store.tables import COLUMNS, read_parameters
+from pdefit.output.store.tables import COLUMNS, ParameterRow, in_lines, read_parameters, span
 
 # figures that stand for a run, the first that exists; and the size in bytes up to which it is embedded
 _MAIN = ("fields", "traces", "parameters", "convergence")
@@ -96,10 +96,12 @@ class Run:
 
         Units are those of the column `unit`. Unknown numbers are NaN.
         """
-        has = self._files.has("parameters.csv")
-        rows = read_parameters(self._files.path("parameters.csv")) if has else []
         numbers = {n: "float64" for n, kind in COLUMNS.items() if kind in (float, float | None)}
-        return pandas.DataFrame(rows, columns=list(COLUMNS)).astype(numbers).set_index("control")
+        return pandas.DataFrame(self._rows(), columns=list(COLUMNS)).astype(numbers).set_index("control")
+
+    def _rows(self) -> list[ParameterRow]:
+        has = self._files.has("parameters.csv")
+        return read_parameters(self._files.path("parameters.csv")) if has else []
 
     @functools.cached_property
     def history(self) -> pandas.DataFrame:
@@ -181,21 +183,20 @@ class Run:
         name = summary.experiment or self.directory.name
         lines = [f"{name}: {self._headline()}"]
         try:
-            rows, parameters = [], self.parameters
-            for control, row in parameters.head(_MOST_ROWS).iterrows():
-                known = [
-                    None if pandas.isna(x) else float(x) for x in row[["estimate", "ci95_low", "ci95_high", "truth"]]
-                ]
-                within = interval(known[1], known[2])
-                doubted = within and row["interval_trusted"] is False
-                rows.append((str(control), row["unit"], known[0], f"({within})" if doubted else within, known[3]))
+            found = in_lines(self._rows())
         except PdefitError as error:
-            rows, parameters = [], pandas.DataFrame()
+            found = []
             lines.append(str(error))
+        rows = list[tuple[object, ...]]()
+        for row, many in found[:_MOST_ROWS]:
+            within = interval(row.ci95_low, row.ci95_high)
+            doubted = within and row.interval_trusted is False
+            cells = span([one.estimate for one in many]), f"({within})" if doubted else within, row.truth
+            rows.append((row.control, row.unit, *cells))
         if summary.loss_final is not None and summary.iterations is not None:
             lines.append(f"loss {summary.loss_final:.5g} after {summary.iterations} iterations")
-        if len(parameters) > _MOST_ROWS:
-            lines.append(f"{len(parameters) - _MOST_ROWS} more rows in parameters")
+        if len(found) > _MOST_ROWS:
+            lines.append(f"{len(found) - _MOST_ROWS} more rows in parameters")
         return table(("parameter", "unit", "estimate", "95 % interval", "truth"), rows, lines) + self._picture()
 
     def _picture(self) -> str:

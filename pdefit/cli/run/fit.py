@@ -27,7 +27,7 @@ from pdefit.cli.run.parameters import field_errors, likelihood_summary, paramete
 from pdefit.cli.run.pictures import drawing, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
-from pdefit.cli.run.quality import Judgement, fit_quality, switch_bias
+from pdefit.cli.run.quality import Judgement, fit_quality, outcome, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
@@ -94,9 +94,8 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     )
     say(console, *exp.choices)
     damaged = "" if saved is None else saved.damaged
-    fallen = (
-        [f"'{damaged}' is damaged; the state before it is taken, which repeats some evaluations"] if damaged else []
-    )
+    repeats = "the state before it is taken, which repeats some evaluations"
+    fallen = [f"'{damaged}' is damaged; {repeats}"] if damaged else []
     for line in [*exp.remarks, *fallen]:
         warn(console, line, "warning:")
     certificates = Certificates(exp, job)
@@ -178,10 +177,8 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         tell(report(directory), console)
     certificates.demand()
     log.info("loss %.6g after %d iterations", found.loss, found.iterations)
-    console.print(
-        f"{found.status} in {seconds['total']:.1f} s, loss {found.loss_initial:.4g} -> {found.loss:.4g} in "
-        f"{found.iterations} iterations{'' if found.converged else ' (not converged)'}: {escape(str(directory))}"
-    )
+    took = f"{found.status} in {seconds['total']:.1f} s"
+    console.print(f"{took}, {outcome(found, verdict)}: {escape(str(directory))}")
     say(console, f"seconds: {watch}")
     log.info("%s", verdict)
     console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)

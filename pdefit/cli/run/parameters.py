@@ -1,7 +1,6 @@
 """Estimates of a fit: rows for files and summaries, and the table on the terminal."""
 
 import dataclasses
-import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +10,16 @@ from rich.table import Table
 
 from pdefit.cli.run.discretisation import DECIDES, NOTED
 from pdefit.cli.run.experiment import Experiment
+from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood
-from pdefit.output.store.tables import ParameterRow, number
+from pdefit.output.store.tables import ParameterRow, in_lines, number, span
+
+# an estimate is in the middle of its interval up to this part of half its width
+_MIDDLE = 0.05
 
 
 def true_theta(exp: Experiment, functional: AbstractObjective) -> np.ndarray:
@@ -58,6 +61,9 @@ def parameter_rows(
         first += control.size
         if control.is_field or control.is_node:
             continue
+        root, _, inside = control.path.partition(".")
+        # arrays of a network are one thing, and a number is its own
+        part_of = root if inside and control.shape and root not in PARTS else control.path
         physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
         for k, i in enumerate(range(span.start, span.stop)):
             estimate, true = float(physical[1][k]), number(physical[2][k])
@@ -78,6 +84,7 @@ def parameter_rows(
                     interval_trusted=None if intervals is None else trusted and not abs(shift[i]) > DECIDES,
                     ci95_correlated_low=widened.get(names[i], (None, None))[0],
                     ci95_correlated_high=widened.get(names[i], (None, None))[1],
+                    part_of=part_of,
                 )
             )
     return rows
@@ -105,10 +112,6 @@ def _relative(x: np.ndarray, truth: np.ndarray) -> float:
     return float(np.linalg.norm(x - truth) / max(np.linalg.norm(truth), np.finfo(float).tiny))
 
 
-# a control with more elements than this is a field, which is shown in one line
-_MOST_ROWS = 16
-
-
 def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
     """Table of the estimates in 80 columns, with a field in one line.
 
@@ -127,54 +130,53 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
     compared = [] if all(r.truth is None for r in rows) else ["truth", "error", "z"]
     for column in ("guess", "estimate", "95 %", *compared, *(["shift"] if shifts else [])):
         table.add_column(column, justify="right", no_wrap=True)
-    if shifts:
-        table.caption, table.caption_justify = "shift: by finer steps or cells, in half widths of the interval", "left"
-    for _, found in itertools.groupby(rows, lambda r: r.control.rpartition(".")[0] or r.control):
-        together = list(found)
-        if len(together) > _MOST_ROWS:
-            table.add_row(*_summarised(together)[: 7 if compared else 4])
+    lines = in_lines(rows)
+    notes = ["shift: by finer steps or cells, in half widths of the interval"] if shifts else []
+    if len(lines) < len(rows):
+        notes.append("a line of many numbers tells their range and the median interval; parameters.csv has each")
+    table.caption, table.caption_justify = "\n".join(notes) or None, "left"
+    for r, together in lines:
+        if len(together) > 1:
+            table.add_row(*_summarised(r.control, together)[: 7 if compared else 4])
             continue
-        for r in together:
-            half = (
-                ("not determined" if r.control in unidentifiable else "")
-                if r.half_width is None
-                else f"±{r.half_width:.1e}"
-            )
-            doubtful = r.interval_trusted is False
-            cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", f"({half})" if half and doubtful else half]
-            score = "" if r.z_score is None else f"{r.z_score:+.1f}"
-            if compared:
-                cells += [
-                    "" if r.truth is None else f"{r.truth:.7g}",
-                    "" if r.relative_error is None else f"{r.relative_error:+.1e}",
-                    f"({score})" if score and doubtful else score,
-                ]
-            if shifts:
-                cells.append("" if r.discretisation_shift is None else f"{r.discretisation_shift:+.1g}")
-            table.add_row(*cells)
+        interval = _interval(r) or ("not determined" if r.control in unidentifiable else "")
+        cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", _doubted(interval, together)]
+        if compared:
+            cells += [
+                "" if r.truth is None else f"{r.truth:.7g}",
+                "" if r.relative_error is None else f"{r.relative_error:+.1e}",
+                "" if r.z_score is None else _doubted(f"{r.z_score:+.1f}", together),
+            ]
+        if shifts:
+            cells.append("" if r.discretisation_shift is None else f"{r.discretisation_shift:+.1g}")
+        table.add_row(*cells)
     return table
 
 
-def _summarised(rows: list[ParameterRow]) -> tuple[str, ...]:
-    """One line for a field: ranges, the median interval, relative L2 error and rms of z."""
+def _interval(row: ParameterRow) -> str:
+    """Half the width of an interval, or both ends where the estimate is not in its middle, as of a logarithm."""
+    if row.ci95_low is None or row.ci95_high is None or row.half_width is None:
+        return ""
+    off = abs(row.ci95_low + row.ci95_high - 2 * row.estimate) > 2 * _MIDDLE * row.half_width
+    return f"{row.ci95_low:.4g} … {row.ci95_high:.4g}" if off else f"±{row.half_width:.1e}"
 
-    def range_of(values: list[float]) -> str:
-        return f"{min(values):.2g}..{max(values):.2g}" if values else ""
 
+def _summarised(name: str, rows: list[ParameterRow]) -> tuple[str, ...]:
+    """One line for many numbers: ranges, the median interval, relative L2 error and rms of z."""
     widths = [r.half_width for r in rows if r.half_width is not None]
     pairs = [(r.estimate, r.truth) for r in rows if r.truth is not None]
     scores = [r.z_score for r in rows if r.z_score is not None]
     truth = np.asarray([t for _, t in pairs])
     error = np.linalg.norm([e - t for e, t in pairs]) / np.linalg.norm(truth) if np.any(truth) else None
-    return (
-        f"{rows[0].control.rpartition('.')[0]} ({len(rows)})",
-        range_of([r.guess for r in rows]),
-        range_of([r.estimate for r in rows]),
-        f"±{np.median(widths):.1e}" if widths else "",
-        range_of([t for _, t in pairs]),
-        "" if error is None else f"{error:.1e}",
-        f"{np.sqrt(np.mean(np.square(scores))):.1f}" if scores else "",
-    )
+    spans = [str(span(x)) for x in ([r.guess for r in rows], [r.estimate for r in rows], [t for _, t in pairs])]
+    half = _doubted(f"±{np.median(widths):.1e}", rows) if widths else ""
+    score = _doubted(f"{np.sqrt(np.mean(np.square(scores))):.1f}", rows) if scores else ""
+    return name, *spans[:2], half, spans[2], "" if error is None else f"{error:.1e}", score
+
+
+def _doubted(text: str, rows: list[ParameterRow]) -> str:
+    """A text, in brackets where an interval is not to be trusted."""
+    return f"({text})" if text and any(r.interval_trusted is False for r in rows) else text
 
 
 def likelihood_summary(found: Fit, known: Intervals | None) -> dict[str, Any] | None:

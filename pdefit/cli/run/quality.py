@@ -10,7 +10,7 @@ from pdefit.analysis.goodness.correlated import correlated
 from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict
 from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.quality import by_frame, judge, residual_films
-from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
+from pdefit.analysis.goodness.verdict import FITTED, UNFINISHED, decide, distrust
 from pdefit.cli.run.discretisation import Discretisation
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say
@@ -18,6 +18,7 @@ from pdefit.data.noise import rounding_step
 from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.smooth_tangents import inexact_bias
@@ -80,7 +81,7 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
         doubt=distrust(FITTED, exp.source.noiseless) if numbered else "",
         limit=moved.limit,
         rounding=_rounding(found),
-        numbers=_about_numbers(found, known),
+        numbers=about_numbers(found, known),
         bound=_at_bound(found),
     )
     counted = None
@@ -114,6 +115,7 @@ def _judged(
         sigma_known=known,
         sigma_exact=known and exp.source.sigma_exact,
         sigma_stated=exp.sigma_stated,
+        counts=of_counts(exp),
         heldout=held,
         remaining=left,
         directions=directions,
@@ -131,6 +133,12 @@ def _judged(
         "structure": [s._asdict() for s in sorted(quality.structures, key=lambda s: -s.excess)[:_MOST]],
     }
     return section, quality
+
+
+def of_counts(exp: Experiment) -> dict[str, float]:
+    """By variable whose stated variance is that of counts the values for one count."""
+    rules = [stage.reweight for stage in exp.stages if isinstance(stage.reweight, ByPrediction)]
+    return {n: v.gain for rule in rules for n, v in rule.variables if v.gain and v.relative == 0}
 
 
 def _rounding(found: Fit) -> str:
@@ -172,7 +180,7 @@ def _at_bound(found: Fit) -> tuple[str, ...]:
     return tuple(names[i] for i in places if theta[i] <= lower[i] or theta[i] >= upper[i])
 
 
-def _about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
+def about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
     """Sentences about numbers that fall to zero, or are not determined."""
     functional, lines, fallen = found.functional, list[str](), list[str]()
     theta, guess, names = np.asarray(found.theta), np.asarray(functional.theta0), functional.controls.names()
@@ -182,18 +190,20 @@ def _about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
         if inside and root not in PARTS:
             continue
         now, before = (np.ravel(np.asarray(control.to_physical(jnp.asarray(x[span])))) for x in (theta, guess))
-        tiny = np.abs(now) < _FALLEN * np.abs(before)
-        fallen += [names[span.start + k] for k in np.flatnonzero(tiny)]
+        least = _FALLEN * np.abs(before)
+        # a search variable that no number below zero has, or a bound, keeps it positive; else its interval must say so
+        below = np.asarray(control.transform.to_search(jnp.asarray(-least)))
+        sure = np.inf if known is None else np.fmax(np.abs(known.low[span]), np.abs(known.high[span]))
+        near = ~np.isfinite(below) | (np.asarray(control.lower) >= 0) | (sure < least)
+        fallen += [names[span.start + k] for k in np.flatnonzero(near & (np.abs(now) < least))]
     if fallen:
         grows = any(
             _grows(np.asarray(x), np.asarray(one.functional.observations.mask[name]))
             for one in found.recordings
             for name, x in one.functional.observations.values.items()
         )
-        source = (
-            " while the observed fields grow: is a source missing?" if grows else " (less than a thousandth is left)"
-        )
-        lines.append(f"{' and '.join(fallen[:4])} fall to zero{source}")
+        why = " while the observed fields grow: is a source missing?" if grows else " (less than a thousandth is left)"
+        lines.append(f"{' and '.join(fallen[:4])} {'fall' if len(fallen) > 1 else 'falls'} to zero{why}")
     if known is not None and known.unidentifiable:
         few = known.unidentifiable[:4]
         more = f" and {len(known.unidentifiable) - 4} others" if len(known.unidentifiable) > 4 else ""
@@ -221,6 +231,13 @@ def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
     """
     unidentifiable = [name for name, n in exp.source.noise.items() if n.error > _KNOWN_TO]
     return not exp.estimated and not any(name in unidentifiable for name in observed)
+
+
+def outcome(found: Fit, verdict: Verdict) -> str:
+    """What a fit did to its loss, in words that agree with its verdict."""
+    first = f"{found.loss_initial:.4g}" if np.isfinite(found.loss_initial) else "not finite at the guess"
+    ended = "" if found.converged else " (not converged)" if verdict.word in UNFINISHED else " (stopped)"
+    return f"loss {first} -> {found.loss:.4g} in {found.iterations} iterations{ended}"
 
 
 def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

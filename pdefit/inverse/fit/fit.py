@@ -1,5 +1,6 @@
 """Running a fit: stages of optimizers over one functional, with the best point kept and every evaluation recorded."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from jaxtyping import Array, Float
@@ -69,7 +70,9 @@ def fit(
         if not run.iterations or interrupts.received():
             raise
         status = "interrupted"
-    return run.result(status)
+    found, rules = run.result(status), [s.reweight for s in plan if s.reweight is not None]
+    names = found.functional.observations.sigma
+    return dataclasses.replace(found, estimated=tuple(n for n in names if any(r.estimates(n) for r in rules)))
 
 
 def first_functional(functional: Objective, stages: Sequence[Stage]) -> Objective:

@@ -18,8 +18,9 @@ _FIRST, _DECADES = 0.05, 4.0
 class PredictedVariance:
     """The variance constant^2 + gain * m + (relative * m)^2 of a measured value whose expected value is m.
 
-    For counts (`Poisson`) and for noise that grows with the signal (`Proportional`). Not for noise of one size, which is
-    sigma; nor for factors, whose logarithm is normal.
+    For counts (`Poisson`) and for noise that grows with the signal (`Proportional`). With a gain of 1 it is the variance
+    m + m^2 / k of the negative binomial, for overdispersed counts, with k = 1 / relative^2. Not for noise of one size,
+    which is sigma; nor for factors, whose logarithm is normal.
 
     **Arguments:**
 

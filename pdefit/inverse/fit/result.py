@@ -152,6 +152,7 @@ class Fit(Generic[Objective]):
     - `seconds`: time spent compiling and evaluating.
     - `events`: what happened, in sentences.
     - `equations`: the normal equations at theta, of every group of residuals and of all, where the fit evaluated them.
+    - `estimated`: the variables whose sigma a stage estimated from residuals.
     """
 
     functional: Objective
@@ -165,6 +166,7 @@ class Fit(Generic[Objective]):
     seconds: dict[str, float]
     events: list[str]
     equations: Equations | None = None
+    estimated: tuple[str, ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -182,8 +184,8 @@ class Fit(Generic[Objective]):
 
     def _outcome(self) -> str:
         converged = "converged" if self.converged else "not converged"
-        loss = f"loss {self.loss_initial:.5g} to {self.loss:.5g} in {self.iterations} iterations"
-        return f"{self.status}, {converged}, {loss}"
+        first = f"{self.loss_initial:.5g}" if np.isfinite(self.loss_initial) else "not finite at the guess"
+        return f"{self.status}, {converged}, loss {first} to {self.loss:.5g} in {self.iterations} iterations"
 
     @functools.cached_property
     def recordings(self) -> "list[Fit[Functional]]":

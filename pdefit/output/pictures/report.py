@@ -3,6 +3,7 @@
 import base64
 import math
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from pdefit._util.html import interval
 from pdefit.data.readers.fields import open_film
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.summary import Summary
-from pdefit.output.store.tables import ParameterRow, read_parameters
+from pdefit.output.store.tables import ParameterRow, in_lines, read_parameters, span
 
 # bytes; a larger movie is linked and not embedded
 _LARGEST_MOVIE = 20_000_000
@@ -43,7 +44,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         started=str(made.get("started", "")).replace("T", " "),
         lacking=files.lacking(), links=files.links(), failed=files.has("FAILED") or files.has("INTERRUPTED"),
         unknowns=[f"{k} ({n} unknowns)" if n > 1 else k for k, n in (plan.get("unknowns") or {}).items()],
-        guesses=[(r.control, r.unit, r.scale, r.guess) for r in rows[:_MOST_ROWS]],
+        guesses=[(r.control, r.unit, r.scale, span([x.guess for x in g])) for r, g in in_lines(rows)[:_MOST_ROWS]],
         configuration=files.text(".hydra/config.yaml").strip(),
         result=_result(rows, summary),
         figures=_figures(files), movie=_movie(files, largest_movie),
@@ -85,10 +86,11 @@ def _parameters(files: RunFiles) -> list[ParameterRow]:
 
 def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     """The table of estimates; columns that would be empty are left out."""
-    shown = rows[:_MOST_ROWS]
+    lines = in_lines(rows)
+    shown = [row for row, _ in lines[:_MOST_ROWS]]
     intervals = summary.intervals or {}
     doubted = any(r.interval_trusted is False and r.ci95_low is not None for r in rows)
-    found = [estimate_and_interval(r) for r in shown]
+    found = [estimate_and_interval(*line) for line in lines[:_MOST_ROWS]]
     columns: dict[str, list[Any]] = {
         "parameter": [r.control for r in shown],
         "unit": [r.unit for r in shown],
@@ -112,7 +114,7 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     ]
     doubt = intervals.get("doubt") or "the discretisation moves the estimate by more than the interval"
     notes = {
-        f"{len(rows) - _MOST_ROWS} more in parameters.csv": len(rows) > _MOST_ROWS,
+        f"{len(lines) - _MOST_ROWS} more in parameters.csv": len(lines) > _MOST_ROWS,
         f"Intervals: {intervals.get('method')}.": intervals.get("method"),
         f"Not identifiable from these data: {unidentifiable}.": unidentifiable,
         f"Intervals in brackets are not to be trusted: {doubt}.": doubted,
@@ -162,11 +164,13 @@ def _discovered(files: RunFiles) -> dict[str, Any]:
     return {"rows": rows, "values": found.get("values"), "rivals": found.get("rivals"), "misses": found.get("misses")}
 
 
-def estimate_and_interval(row: ParameterRow) -> tuple[str, str]:
+def estimate_and_interval(row: ParameterRow, many: Sequence[ParameterRow]) -> tuple[str, str]:
     """Estimate and interval, with two digits beyond the width of the interval; seven digits without an interval.
 
-    An interval that is not to be trusted stands in brackets.
+    An interval that is not to be trusted stands in brackets. A line of many numbers tells their range.
     """
+    if len(many) > 1:
+        return str(span([one.estimate for one in many])), "in parameters.csv"
     value, low, high = row.estimate, row.ci95_low, row.ci95_high
     if low is None or high is None or not high > low:
         # an end is infinite where the data determine nothing

@@ -7,6 +7,7 @@ unknown ones for fractions.
 import csv
 import dataclasses
 import io
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 _FORMULA = re.compile(
     r"(?![+-]?[\d.]+(e[+-]?\d+)?\Z)([=+@\t\r\n\uff1d\uff0b\uff0d\uff20]|-.)", re.DOTALL | re.IGNORECASE
 )
+
+# numbers of one control that have a line each, and those with names
+_FEW_NUMBERS, _FEW_NAMES = 5, 16
 
 
 def write_table(path: Path, rows: Iterable[Iterable[Any]]) -> None:
@@ -115,8 +119,9 @@ class ParameterRow:
 
     - `ci95_correlated_low`, `ci95_correlated_high`: ends of the interval that counts the correlation of residuals; None
       where they are uncorrelated.
+    - `part_of`: the control, or the network, that the element belongs to; a number of its own is part of itself.
 
-    Files without the last four columns can be read, too.
+    Files without the last five columns can be read, too.
     """
 
     control: str
@@ -134,6 +139,7 @@ class ParameterRow:
     interval_trusted: bool | None = None
     ci95_correlated_low: float | None = None
     ci95_correlated_high: float | None = None
+    part_of: str = ""
 
     @property
     def half_width(self) -> float | None:
@@ -141,6 +147,28 @@ class ParameterRow:
         if self.ci95_low is None or self.ci95_high is None:
             return None
         return (self.ci95_high - self.ci95_low) / 2
+
+
+def in_lines(rows: Sequence[ParameterRow]) -> list[tuple[ParameterRow, list[ParameterRow]]]:
+    """Lines of a table for people: each as one row, with the rows that it stands for.
+
+    The numbers of a network, of a function of time or of an initial state share a line. A few keep their own, and so do
+    those with names, such as bodies.
+    """
+    lines = list[tuple[ParameterRow, list[ParameterRow]]]()
+    for name, found in itertools.groupby(rows, lambda r: r.part_of or r.control):
+        group = list(found)
+        few = _FEW_NUMBERS if group[0].control[-1:].isdigit() else _FEW_NAMES
+        # what is known of one number alone
+        unknown = dict.fromkeys(n for n, kind in COLUMNS.items() if kind == (float | None))
+        told = unknown | {"control": f"{name} ({len(group)})", "at_bound": any(r.at_bound for r in group)}
+        lines += [(r, [r]) for r in group] if len(group) <= few else [(dataclasses.replace(group[0], **told), group)]
+    return lines
+
+
+def span(values: Sequence[float]) -> float | str:
+    """A number, or the range of many as text; empty for none."""
+    return values[0] if len({*values}) == 1 else f"{min(values):.4g} to {max(values):.4g}" if values else ""
 
 
 # columns of the table, and the types of their cells

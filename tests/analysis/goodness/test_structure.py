@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pdefit.analysis.goodness.quality import _offsets
-from pdefit.analysis.goodness.structure import ResidualFilm, structures
+from pdefit.analysis.goodness.noise_shape import offsets
+from pdefit.analysis.goodness.structure import ResidualFilm, structures, told_from
 
 T, X = 20, 48
 TIMES, PLACES = np.linspace(0.0, 2.0, T)[:, None], np.linspace(-3.0, 3.0, X)[None]
@@ -64,7 +64,7 @@ def test_a_pattern_that_stands_still_shows_in_several_frames(frames):
     residuals = np.random.default_rng(0).normal(size=(frames, 300)) + 3.0 * np.sin(places)
     one = film(residuals, predicted=np.ones((frames, 1)) * np.exp(-places))
     assert any(s.excess > 5 for s in structures(one))
-    told = [shape.remedy for shape in _offsets(one, structures(one))]
+    told = [shape.remedy for shape in offsets(one, structures(one))]
     assert told == (["subtract a dark frame, or fit a field of sources, and compare"] if frames == T else [])
 
 
@@ -113,3 +113,16 @@ def test_a_few_values_are_no_error(shape):
     residuals = np.random.default_rng(0).normal(size=shape)
     assert all(np.isfinite(s.excess) for s in structures(film(residuals, predicted=residuals)))
     assert list(structures(film(np.zeros(shape), predicted=residuals))) == []
+
+
+@pytest.mark.parametrize("values", [40, 90])
+def test_few_values_tell_a_constant_misfit_as_stated(values):
+    random, size = np.random.default_rng(0), told_from(values)
+    flat = np.ones(values)
+
+    def told(misfit):
+        noise = random.normal(size=(40, values)) + misfit
+        return np.mean([largest(r, ("time",), flat).excess > 4 for r in noise])
+
+    assert told(size) > 0.6 and told(size / 2) < 0.1
+    assert told_from(10_000) < 0.06 and told_from(16) == np.inf

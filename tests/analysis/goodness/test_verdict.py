@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdefit.analysis.goodness.evidence import SURE, Correlation, Evidence, Quality, Verdict
+from pdefit.analysis.goodness.evidence import Correlation, Evidence, Quality, Verdict
 from pdefit.analysis.goodness.noise_shape import NoiseShape
-from pdefit.analysis.goodness.structure import Structure
+from pdefit.analysis.goodness.structure import SURE, Structure
 from pdefit.analysis.goodness.verdict import (
+    EMPTY,
     FITTED,
     LIMITED,
     MISSES,
@@ -37,6 +38,9 @@ def _patch(excess: float, *axes: str) -> Structure:
 
 
 FOOTPRINT = Structure("u", "along its slope in x", (), 5.0, 0.1)
+EVENT = NoiseShape("event", "residuals near t = 300 s are 6 times the others", "give q more knots near t = 300 s")
+COUNTS = {"counts": {"n": 1.0}, "sigma_exact": False}
+QUIET = {"whiteness": {"n": {"time": Correlation(0.1, 0.2, 19)}}}
 REFINED = Quality(chi2=100.0, values=10_000, whiteness=None, controls=2, converged=True)
 
 
@@ -64,7 +68,39 @@ REFINED = Quality(chi2=100.0, values=10_000, whiteness=None, controls=2, converg
         ({"structures": (_patch(9.0, "x"),)} | _white(0.0, 0.01, 0.5), MISSES, "along time"),
         (_white(0.5, 0.01, 0.0), NOISY, "share their noise"),
         ({"noise": (NoiseShape("frame", "frame 3 is loud", "mask it"),)}, NOISY, "frame 3 is loud"),
+        ({"noise": (EVENT,)}, MISSES, "6 times the others. Next: give q more knots near t = 300 s"),
+        ({"noise": (EVENT,), "chi2": 1.7}, MISSES, "Next: give q more knots near t = 300 s"),
+        ({"noise": (EVENT,), "converged": False, "falling": 0.01}, STOPPED_AND_MISSES, "Next: allow more iterations"),
         ({"noise": (NoiseShape("start", "follows its noise", "a prior"),)}, FITTED, "follows its noise. Next: a prior"),
+        # an optimizer that crept goes on, and accuses no equation
+        (
+            {"converged": False, "falling": 0.01, "chi2": 2.0},
+            STOPPED_AND_MISSES,
+            "(chi2 per value 2). Next: allow more it",
+        ),
+        (
+            {"converged": False, "falling": 0.01, "chi2": 9.0},
+            STOPPED_AND_MISSES,
+            "(chi2 per value 9). Next: allow more it",
+        ),
+        # counts
+        ({"chi2": 3.0} | COUNTS, NOISY, "noise is larger than Poisson's; residuals show no structure. Next: state the"),
+        ({"chi2": 3.0} | COUNTS, NOISY, "negative binomial (data.sigma={n: {gain: 1, relative: auto}})"),
+        ({"chi2": 9.0, "values": 20} | COUNTS | QUIET, NOISY, "larger than Poisson's"),
+        ({"chi2": 9.0, "values": 20} | COUNTS, MISSES, "or counts scatter by more than Poisson's law. Next: state"),
+        ({"chi2": 3.0, "structures": (FOOTPRINT,)} | COUNTS, MISSES, "Next: see in the report"),
+        (
+            {"noise": (NoiseShape("signal", "noise grows", "a sigma"),)} | COUNTS,
+            NOISY,
+            "Next: state the variance of the neg",
+        ),
+        # few values hide much
+        ({"values": 40}, FITTED, "no structure (40 values show it reliably only beyond 0.95 sigma)"),
+        ({"values": 12, "sigma_known": False}, FITTED, "no structure (12 values are too few to show any)"),
+        # a sigma as large as the data spread
+        ({"sigma_known": False, "explained": 0.04}, EMPTY, "the model explains 4% of the variance of the data"),
+        ({"sigma_known": False, "explained": 0.2}, FITTED, "not known"),
+        ({"explained": 0.04}, FITTED, "chi2 per value 1"),
         # double precision is advised where it is not in use
         ({"converged": False}, STOPPED, "iterations, another stage or optimizer"),
         ({"converged": False, "single_precision": True}, STOPPED, "or dtype=float64"),
@@ -126,6 +162,9 @@ def test_of_many_recordings_the_worst_decides():
     larger = _decided({}, {"chi2": 3.0, "sigma_exact": True})
     assert larger.reasons == ("recording b: residuals are larger than sigma (chi2 per value 3)",)
     assert _decided({"converged": False}, {"chi2": 3.0}).word == STOPPED
+    # a sigma that residuals decide makes chi2 1
+    unknown = _decided({"sigma_known": False}, {"sigma_known": False}).reason
+    assert unknown.startswith("all 2 recordings: ") and "not known beforehand" in unknown and "chi2" not in unknown
 
 
 def test_doubts_about_intervals_stand_behind_what_decides():
@@ -157,8 +196,8 @@ def test_data_end_where_their_digits_end():
 
 
 def test_a_verdict_that_is_not_good_casts_doubt_on_intervals():
-    for word in (LIMITED, ROUNDED, NOISY, MISSES, STOPPED, STOPPED_AND_MISSES):
-        assert distrust(word, noiseless=False)
+    for word in (LIMITED, ROUNDED, NOISY, EMPTY, MISSES, STOPPED, STOPPED_AND_MISSES):
+        assert distrust(word, noiseless=False) and "the data have no noise" not in distrust(word, noiseless=False)
 
 
 @pytest.mark.xfail(strict=True, reason="row 8: residuals far below sigma are called fitted to the noise")

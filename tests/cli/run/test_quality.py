@@ -1,15 +1,20 @@
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import decays, planets_functional
+from problems import decays, fisher_functional, planets_functional
 
+import pdefit
+from pdefit.analysis.goodness.evidence import Verdict
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, distrust
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.discretisation import Discretisation
-from pdefit.cli.run.quality import fit_quality, residual_series
+from pdefit.cli.run.quality import about_numbers, fit_quality, outcome, residual_series
 from pdefit.inverse.fit.fit import fit
 from pdefit.inverse.objective.compiled import weighted
+from pdefit.inverse.uncertainty.intervals import Intervals
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[160]", "times.count=25")
 UNMOVED = Discretisation([], {}, {})
@@ -82,3 +87,41 @@ def test_bodies_have_columns_of_their_own_and_large_fields_their_size():
     series = residual_series(wide, many)
     assert [*series] == ["u rms"]
     np.testing.assert_allclose(series["u rms"], np.sqrt((4 * 9 + 16 * 4) / 20), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("control", "ends", "falls"),
+    [
+        # a number of either sign may pass through zero, unless its interval holds nothing else
+        (pdefit.transforms.Identity(), None, False),
+        (pdefit.transforms.Identity(), (-1.0, 1.0), False),
+        (pdefit.transforms.Identity(), (-1e-5, 1e-5), True),
+        (pdefit.transforms.Log(), None, True),
+        (pdefit.transforms.Softplus(), None, True),
+        (pdefit.Control(pdefit.transforms.Identity(), bounds=(0.0, 5.0)), None, True),
+        (pdefit.Control(pdefit.transforms.Identity(), bounds=(-5.0, 5.0)), None, False),
+    ],
+)
+def test_only_positive_numbers_fall_to_zero(control, ends, falls):
+    functional = fisher_functional({"D": control})
+    (bound,) = functional.controls.items
+    theta = bound.to_theta(jnp.asarray(1e-6))
+    found = pdefit.Fit(functional, theta, 2.0, 30.0, [], 7, "done", True, {}, [])
+    known = None
+    if ends is not None:
+        one, none = np.ones(1), np.zeros((1, 1))
+        low, high = (np.asarray([x]) for x in ends)
+        known = Intervals("", none, one, one, one, low, high, 9, none, one, (), ("D",), ("",), functional.controls)
+    lines = about_numbers(found, known)
+    assert len(lines) == falls and all(line.startswith("D falls to zero") for line in lines)
+
+
+def test_the_outcome_agrees_with_the_verdict():
+    functional = fisher_functional()
+    found = pdefit.Fit(functional, functional.theta0, 2.4, np.nan, [], 7, "done", False, {}, [])
+    assert outcome(found, Verdict(STOPPED, ())) == "loss not finite at the guess -> 2.4 in 7 iterations (not converged)"
+    # an optimizer that was stopped beside the minimum
+    assert outcome(found, Verdict(FITTED, ())).endswith("7 iterations (stopped)")
+    assert outcome(dataclasses.replace(found, loss_initial=30.0, converged=True), Verdict(FITTED, ())) == (
+        "loss 30 -> 2.4 in 7 iterations"
+    )

@@ -68,15 +68,37 @@ def test_a_term_of_another_form_in_the_truth_leaves_that_of_the_model(compose):
 
 def test_a_field_is_one_line_of_the_table():
     rows = [
-        ParameterRow(f"y0.u.{i}", "1", "identity", 0.5, 0.01 * i, 0.01 * i + 0.001, None, 0.0, 0.02, 2.0, False)
+        ParameterRow(
+            f"y0.u.{i / 4}",
+            "1",
+            "identity",
+            0.5,
+            0.01 * i,
+            0.01 * i + 0.001,
+            None,
+            0.0,
+            0.02,
+            2.0,
+            False,
+            part_of="y0.u",
+        )
         for i in range(64)
     ]
     alone = ParameterRow("D", "1", "log", 1.0, 2.0, None, None, None, None, None, False)
-    columns = [list(column.cells) for column in _table([alone, *rows], ()).columns]
-    assert columns[0] == ["D", "y0.u (64)"] and columns[2] == ["2", "0..0.63"] and columns[3] == ["", "±1.0e-02"]
-    assert columns[4][1] == "0.001..0.63" and columns[6][1] == "2.0"
+    table = _table([alone, *rows], ())
+    columns = [list(column.cells) for column in table.columns]
+    assert columns[0] == ["D", "y0.u (64)"] and columns[2] == ["2", "0 to 0.63"] and columns[3] == ["", "±1.0e-02"]
+    assert columns[4][1] == "0.001 to 0.631" and columns[6][1] == "2.0" and "parameters.csv" in str(table.caption)
     assert float(columns[5][1]) == pytest.approx(0.001 * 8 / np.linalg.norm([r.truth for r in rows]), rel=0.05)
-    assert len(list(_table(rows[:16], ()).columns[0].cells)) == 16
+    assert len(list(_table(rows[:5], ()).columns[0].cells)) == 5
+    doubted = [dataclasses.replace(r, interval_trusted=False) for r in rows]
+    assert list(_table(doubted, ()).columns[3].cells) == ["(±1.0e-02)"]
+
+
+def test_an_interval_of_a_logarithm_is_told_by_its_ends():
+    row = ParameterRow("D", "1", "log", 1.0, 2.0, None, None, 0.5, 8.0, None, False)
+    narrow = dataclasses.replace(row, ci95_low=1.98, ci95_high=2.0202)
+    assert list(_table([row, narrow], ()).columns[3].cells) == ["0.5 … 8", "±2.0e-02"]
 
 
 def test_columns_without_content_are_left_out():

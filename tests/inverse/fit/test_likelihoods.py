@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import decays
-from scipy import optimize
+from scipy import optimize, stats
 
 import pdefit
 from pdefit._util.errors import PdefitError
@@ -77,3 +77,17 @@ def test_what_is_no_variance_is_refused(decay):
             pdefit.likelihoods.PredictedVariance(**given)
     with pytest.raises(PdefitError, match="v"):
         pdefit.likelihoods.ByPrediction(variables={"v": pdefit.likelihoods.Poisson()}).known(decay, decay.theta0)
+
+
+@pytest.mark.parametrize("k", [0.5, 4.0, 30.0])
+def test_counts_with_a_relative_part_are_the_negative_binomial(k):
+    """Its variance is m + m^2 / k, so that k = 1 / relative^2."""
+    m = np.asarray([0.5, 3.0, 40.0, 900.0])
+    variance = pdefit.likelihoods.PredictedVariance(gain=1.0, relative=k**-0.5)
+    np.testing.assert_allclose(variance.sigma(m) ** 2, stats.nbinom(k, k / (k + m)).var(), rtol=1e-12)
+    # and the relative part of an overdispersed record is found
+    if k == 4.0:
+        many = np.random.default_rng(0).uniform(5.0, 100.0, 4000)
+        counts = np.random.default_rng(1).negative_binomial(k, k / (k + many))
+        found = pdefit.likelihoods.PredictedVariance(gain=1.0, relative=None).estimated(many, counts - many, 0)
+        assert found.relative is not None and 1 / found.relative**2 == pytest.approx(k, rel=0.1)

@@ -13,6 +13,8 @@ def _found(functional: AbstractObjective) -> pdefit.Fit:
 def test_a_table_of_estimates():
     found = _found(fisher_functional())
     assert repr(found) == "Fit: done, not converged, loss 30 to 2 in 7 iterations"
+    found.loss_initial = float("nan")
+    assert repr(found) == "Fit: done, not converged, loss not finite at the guess to 2 in 7 iterations"
     shown = found._repr_html_()
     assert "<td>D</td><td>mm^2/s</td><td>0.6</td>" in shown and "<td>r</td><td>1/s</td><td>1.5</td>" in shown
     assert "&lt;stopped&gt; early" in shown

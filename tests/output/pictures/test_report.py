@@ -1,6 +1,7 @@
 """report.html: well-formed, alone, and safe from what names and labels may hold."""
 
 import base64
+import dataclasses
 import re
 import shutil
 from html.parser import HTMLParser
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import pdefit
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.pictures import run_export
@@ -127,6 +129,15 @@ def test_intervals_that_are_not_to_be_trusted_stand_in_brackets(run):
     text = _parsed(write_report(run)).text
     assert "0.99 to 1.03" in text and "(0.99 to 1.03)" in text and "-3" in text
     assert sum("Intervals in brackets are not to be trusted: the discretisation" in part for part in text) == 1
+
+
+def test_a_function_of_time_is_one_line(run):
+    row = ParameterRow("D", "mm^2/s", "log", 2.0, 1.0, None, None, 0.9, 1.1, None, False)
+    many = [dataclasses.replace(row, control=f"q.{i}", estimate=0.5 * i, part_of="q") for i in range(31)]
+    write_parameters(run / "parameters.csv", [row, *many])
+    text = _parsed(write_report(run)).text
+    assert "q (31)" in text and "0 to 15" in text and "in parameters.csv" in text and "q.3" not in text
+    assert "0 to 15" in pdefit.load_run(run)._repr_html_()
 
 
 def test_names_and_labels_are_text(tmp_path):

@@ -10,8 +10,10 @@ import pytest
 
 from pdefit.output.store.tables import (
     ParameterRow,
+    in_lines,
     read_parameters,
     read_series,
+    span,
     write_parameters,
     write_rows,
     write_series,
@@ -117,10 +119,26 @@ def test_a_numpy_number_is_written_as_a_number(tmp_path):
     assert read_parameters(tmp_path / "p.csv")[0].guess == 1 / 3
 
 
+def test_many_numbers_of_a_control_are_one_line():
+    """The weights of a network, a function of time, a start at coordinates; a few numbers and named ones keep theirs."""
+
+    def rows(control, names):
+        return [dataclasses.replace(KNOWN, control=f"{control}.{n}", part_of=control, estimate=i) for i, n in names]
+
+    few, bodies = rows("k", enumerate("01234")), rows("gm", enumerate(f"body {c}" for c in "abcdefgh"))
+    start = rows("y0.u", enumerate(np.linspace(0.0, 1.0, 84)))
+    network = [dataclasses.replace(KNOWN, control=f"f.net.{i // 7}.w.{i % 7}", part_of="f") for i in range(210)]
+    lines = in_lines([KNOWN, *few, *bodies, *start, *network])
+    assert [row.control for row, _ in lines[:-2]] == [r.control for r in (KNOWN, *few, *bodies)]
+    assert [(row.control, len(many)) for row, many in lines[-2:]] == [("y0.u (84)", 84), ("f (210)", 210)]
+    assert lines[-2][0].ci95_low is lines[-2][0].truth is None
+    assert span([r.estimate for r in start]) == "0 to 83" and span([2.5, 2.5]) == 2.5 and span([]) == ""
+
+
 def test_a_table_of_an_older_version_is_read(tmp_path):
     path = tmp_path / "p.csv"
     write_parameters(path, [DOUBTED])
-    lines = [line.rsplit(",", 4)[0] for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line.rsplit(",", 5)[0] for line in path.read_text(encoding="utf-8").splitlines()]
     assert lines[0].endswith("at_bound")
     path.write_text("\n".join(lines), encoding="utf-8")
     assert read_parameters(path) == [KNOWN]
