@@ -9,7 +9,7 @@ from rich.console import Console
 from pdefit.analysis.goodness.correlated import correlated
 from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict
 from pdefit.analysis.goodness.holdout import heldout_score
-from pdefit.analysis.goodness.quality import by_frame, judge, residual_films
+from pdefit.analysis.goodness.quality import judge, residual_films
 from pdefit.analysis.goodness.verdict import FITTED, UNFINISHED, decide, distrust
 from pdefit.cli.run.discretisation import Discretisation
 from pdefit.cli.run.experiment import Experiment
@@ -20,18 +20,16 @@ from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.objective.compiled import VALUE
-from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.smooth_tangents import inexact_bias
 from pdefit.inverse.uncertainty.control_values import moved as shifted
 from pdefit.inverse.uncertainty.influences import influences, numbers, remaining
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import likelihood_sums, log_likelihoods
-from pdefit.systems.fields import field_coords
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
-# tests of structure that summary.json keeps, and values of a variable at a time that have a column of residuals each
-_MOST, _MOST_COLUMNS = 20, 16
+# tests of structure that summary.json keeps
+_MOST = 20
 # residuals of so many steps of the numbers in the data are rounding, and a number is nearly zero below this part of its guess
 _ROUNDED, _FALLEN = 2.0, 1e-3
 
@@ -238,35 +236,6 @@ def outcome(found: Fit, verdict: Verdict) -> str:
     first = f"{found.loss_initial:.4g}" if np.isfinite(found.loss_initial) else "not finite at the guess"
     ended = "" if found.converged else " (not converged)" if verdict.word in UNFINISHED else " (stopped)"
     return f"loss {first} -> {found.loss:.4g} in {found.iterations} iterations{ended}"
-
-
-def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns of weighted residuals, prediction minus data over sigma, at every observation time (T,); NaN if not fitted.
-
-    A variable, or each label of its first axis (body), has a column for each value, with its index behind the name. Of
-    many values at a time it has their root mean square.
-    """
-    coords = field_coords(functional.problem.system, functional.problem.y0)
-    series: dict[str, np.ndarray] = {}
-    for name, weighted in residuals.items():
-        value = by_frame(functional, name, weighted)
-        axis = coords[name] if name in coords else None
-        labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
-        if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:
-            for k, label in enumerate(labels):
-                series |= _columns(f"{name} {label}", value[:, k])
-        else:
-            series |= _columns(name, value)
-    return series
-
-
-def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns of values (T, ...) by name."""
-    if values[0].size > _MOST_COLUMNS:
-        squares = np.ma.masked_invalid(values.reshape(len(values), -1)) ** 2
-        return {f"{name} rms": np.ma.sqrt(squares.mean(axis=1)).filled(np.nan)}
-    places = {f"[{','.join(map(str, i))}]" if i else "": i for i in np.ndindex(values.shape[1:])}
-    return {f"{name}{place}": values[(slice(None), *i)] for place, i in places.items()}
 
 
 def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.forecast import forecast_summary, write_forecast
-from pdefit.cli.run.quality import residual_series
+from pdefit.cli.run.residual_series import residual_series
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.result import Fit

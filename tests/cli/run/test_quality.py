@@ -11,7 +11,8 @@ from pdefit.analysis.goodness.evidence import Verdict
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED, distrust
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.discretisation import Discretisation
-from pdefit.cli.run.quality import about_numbers, fit_quality, outcome, residual_series
+from pdefit.cli.run.quality import about_numbers, fit_quality, outcome
+from pdefit.cli.run.residual_series import residual_series
 from pdefit.inverse.fit.fit import fit
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.uncertainty.intervals import Intervals

@@ -1,0 +1,39 @@
+"""Residuals over time, as `residuals.csv` holds them."""
+
+import numpy as np
+
+from pdefit.analysis.goodness.quality import by_frame
+from pdefit.inverse.objective.functional import Functional
+from pdefit.systems.fields import field_coords
+
+# values of a variable at a time that have a column of residuals each, at most
+_MOST_COLUMNS = 16
+
+
+def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns of weighted residuals, prediction minus data over sigma, at every observation time (T,); NaN if not fitted.
+
+    A variable, or each label of its first axis (body), has a column for each value, with its index behind the name. Of
+    many values at a time it has their root mean square.
+    """
+    coords = field_coords(functional.problem.system, functional.problem.y0)
+    series: dict[str, np.ndarray] = {}
+    for name, weighted in residuals.items():
+        value = by_frame(functional, name, weighted)
+        axis = coords[name] if name in coords else None
+        labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
+        if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:
+            for k, label in enumerate(labels):
+                series |= _columns(f"{name} {label}", value[:, k])
+        else:
+            series |= _columns(name, value)
+    return series
+
+
+def _columns(name: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Columns of values (T, ...) by name."""
+    if values[0].size > _MOST_COLUMNS:
+        squares = np.ma.masked_invalid(values.reshape(len(values), -1)) ** 2
+        return {f"{name} rms": np.ma.sqrt(squares.mean(axis=1)).filled(np.nan)}
+    places = {f"[{','.join(map(str, i))}]" if i else "": i for i in np.ndindex(values.shape[1:])}
+    return {f"{name}{place}": values[(slice(None), *i)] for place, i in places.items()}
