@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from pdefit.analysis.goodness.noise_shape import NoiseShape
 from pdefit.analysis.goodness.structure import Structure
@@ -79,7 +80,8 @@ class Quality:
     - `sigma_exact`: whether it is known to better than a percent.
     - `sigma_stated`: whether somebody stated it, so that it was not estimated from the data.
     - `of_range`: root mean square of the residuals as a part of the range of their variable, the largest of all.
-    - `heldout`: chi2 per value of the held frames and the number of their values; None without any.
+    - `heldout`: chi2 per value of the held frames, with the variance of their predictions, and the number of their values;
+      None without any.
     - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
@@ -120,6 +122,11 @@ class Quality:
         return self.chi2 / max(self.values, 1)
 
     @property
+    def free_values(self) -> int:
+        """Number of values less that of the controls. Of the values of an unknown field, data determine some: it keeps half."""
+        return max(self.values - self.controls, (self.values + 1) // 2, 1)
+
+    @property
     def largest_chi2(self) -> float:
         """Largest acceptable chi2 per value: limited by the spread of few values, or by how well sigma is known."""
         return largest_ratio(self.values, self.sigma_exact)
@@ -148,8 +155,12 @@ class Quality:
 
     @property
     def unheld(self) -> bool:
-        """Test for held-out frames that are fitted worse than the others."""
-        return self.heldout is not None and self.heldout[0] > largest_ratio(self.heldout[1]) * self.chi2_per_value
+        """Test for held-out frames that are fitted worse than the others: the ratio of two variances, by its F quantile."""
+        if self.heldout is None:
+            return False
+        score, count = self.heldout
+        limit = scipy.stats.f.isf(scipy.stats.norm.sf(SURE), count, self.free_values)
+        return bool(score > max(LARGEST_CHI2, float(limit)) * self.chi2 / self.free_values)
 
     @property
     def misses(self) -> bool:

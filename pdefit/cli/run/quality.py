@@ -22,7 +22,7 @@ from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.smooth_tangents import inexact_bias
 from pdefit.inverse.uncertainty.control_values import moved as shifted
-from pdefit.inverse.uncertainty.influences import influences, numbers, remaining
+from pdefit.inverse.uncertainty.influences import independent_errors, influences, numbers, remaining
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import likelihood_sums, log_likelihoods
 from pdefit.systems.fields import field_coords
@@ -62,9 +62,11 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
     - `known`: intervals; None without any.
     """
     along = [[] for _ in exp.each] if known is None else influences(found, known)
+    scored = any(one.held.size for one in exp.each.values())
+    errors = [[] for _ in exp.each] if known is None or not scored else independent_errors(found, known)
     left = float("nan") if known is None else remaining(found, known)
     judged = {
-        name: _judged(one, part, left, along[k], [changes[k] for changes in moved.changes.values()])
+        name: _judged(one, part, left, along[k], errors[k], [changes[k] for changes in moved.changes.values()])
         for k, ((name, one), part) in enumerate(zip(exp.each.items(), found.recordings, strict=True))
     }
     names = [*exp.first.observed]
@@ -103,11 +105,12 @@ def _judged(
     found: Fit,
     left: float,
     directions: list[dict[str, np.ndarray]],
+    errors: list[np.ndarray],
     finer: list[dict[str, np.ndarray]],
 ) -> tuple[dict[str, Any], Quality]:
     """The section `fit` of one recording, and its quality."""
     window = exp.source.record.at(slice(0, exp.fitted))
-    held = heldout_score(found.functional, found.theta, window, exp.held) if exp.held.size else None
+    held = heldout_score(found.functional, found.theta, window, exp.held, errors) if exp.held.size else None
     known = _sigma_known(exp, tuple(found.functional.observed))
     quality = judge(
         found,
