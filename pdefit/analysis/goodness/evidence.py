@@ -65,6 +65,27 @@ class Correlation(NamedTuple):
     pairs: int
 
 
+class Suspect(NamedTuple):
+    """A value that a fit holds, and that explains all structure of the residuals.
+
+    **Arguments:**
+
+    - `name`: of the number, of a patch of a field, or of an array.
+    - `value`, `better`: the held value, and the one that the residuals ask for; NaN of an array.
+    - `excess`: the score, in standard deviations, beyond what chance gives among all held values.
+    """
+
+    name: str
+    value: float
+    better: float
+    excess: float
+
+    def __str__(self) -> str:
+        if self.value != self.value:
+            return f"the values of {self.name}"
+        return f"{self.name} (held at {self.value:.4g}, where the residuals ask for {self.better:.4g})"
+
+
 @dataclasses.dataclass(frozen=True)
 class Quality:
     """Quality of a fit of one record, from its weighted residuals. Priors and regularizers do not count.
@@ -87,6 +108,7 @@ class Quality:
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
     - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
     - `structures`: tests for smooth structure.
+    - `suspects`: held values that explain the structure.
     - `noise`: ways in which the noise is not as stated.
     - `refined`: the quality of the same residuals less their errors of the discretisation, where those were measured.
     - `verdict`: the verdict on this fit alone.
@@ -107,6 +129,7 @@ class Quality:
     remaining: float = float("nan")
     falling: float = float("nan")
     structures: tuple[Structure, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
     noise: tuple[NoiseShape, ...] = ()
     refined: "Quality | None" = None
     verdict: Verdict = UNDECIDED
@@ -167,7 +190,7 @@ class Quality:
         """Test for residuals that are anything but independent noise of at most the stated size."""
         if self.sigma_known and self.chi2_per_value < FAR_BELOW:
             return False
-        return bool(self.large or self.correlated or self.structured or self.unheld)
+        return bool(self.large or self.correlated or self.structured or self.unheld or self.suspects)
 
     def __str__(self) -> str:
         return str(self.verdict)

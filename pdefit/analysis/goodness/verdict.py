@@ -170,7 +170,7 @@ def _noise_alone(fit: Quality) -> Verdict | None:
     """Verdict where all that residuals show is noise of another kind than stated; None where it is not."""
     chi2, named = fit.chi2_per_value, tuple(n.words for n in fit.noise)
     remedies = "; ".join(n.remedy for n in fit.noise if n.kind != "start")
-    if fit.unheld:
+    if fit.unheld or fit.suspects:
         return None
     if not fit.correlated and not fit.structured:
         # a few values would hide structure of any kind, and an exact sigma is not to be doubted
@@ -234,6 +234,9 @@ def _evidence(fit: Quality) -> tuple[str, ...]:
         )
     if fit.unheld and fit.heldout is not None:
         lines.append(f"held-out frames have chi2 per value {fit.heldout[0]:.3g}, the fitted ones {chi2:.3g}")
+    if fit.suspects:
+        named = " or ".join(map(str, fit.suspects))
+        lines.append(f"a change of {named} explains it ({fit.suspects[0].excess:.1f} standard deviations)")
     return (
         *lines,
         *(() if fit.large else _excess(fit)),
@@ -247,6 +250,8 @@ def _remedy(fit: Quality) -> str:
         return (
             "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"
         )
+    if fit.suspects:
+        return f"free {fit.suspects[0].name}, with a prior of what is known of it, and compare"
     if named := [n.remedy for n in fit.noise if n.kind in ("frame", "stiff", "offset")]:
         return named[0]
     if fit.chi2_per_value > _LARGE and fit.large:
