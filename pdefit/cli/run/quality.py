@@ -76,7 +76,7 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
     sums = np.stack([likelihood_sums(part.functional) for part in found.recordings])
     estimated = {names.index(n): shared for n, shared in exp.estimated.items()}
     for (section, _), value in zip(judged.values(), log_likelihoods(squares, sums, estimated), strict=True):
-        section["log_likelihood"] = float(value)
+        section["log_likelihood"], section["not_tested"] = float(value), missed
     numbered = any(not (c.is_field or c.is_node) for c in found.functional.controls.items)
     evidence = Evidence(
         {name: quality for name, (_, quality) in judged.items()},
