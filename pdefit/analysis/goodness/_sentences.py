@@ -69,6 +69,9 @@ def evidence_of(fit: Quality) -> tuple[str, ...]:
         lines.append(f"residuals of {s.variable} {s.where} hold a misfit of {size}")
     if fit.unheld and fit.heldout is not None:
         lines.append(f"held-out frames have chi2 per value {fit.heldout[0]:.3g}, the fitted ones {chi2:.3g}")
+    if fit.suspects:
+        named = " or ".join(map(str, fit.suspects))
+        lines.append(f"a change of {named} explains it ({fit.suspects[0].excess:.1f} standard deviations)")
     others = [n.words for n in fit.noise if n.kind in ("start", "offset")]
     return *lines, *(() if fit.large else excess(fit)), *others
 
@@ -79,6 +82,8 @@ def next_step(fit: Quality) -> str:
         return (
             "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"
         )
+    if fit.suspects:
+        return f"free {fit.suspects[0].name}, with a prior of what is known of it, and compare"
     if named := [n.remedy for n in fit.noise if n.kind in ("frame", "stiff", "event", "offset")]:
         return named[0]
     if fit.counts and fit.large and not fit.structured:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from pdefit.analysis.goodness.noise_shape import NoiseShape
 from pdefit.analysis.goodness.structure import SURE, Structure
@@ -62,6 +63,27 @@ class Correlation(NamedTuple):
     pairs: int
 
 
+class Suspect(NamedTuple):
+    """A value that a fit holds, and that explains all structure of the residuals.
+
+    **Arguments:**
+
+    - `name`: of the number, of a patch of a field, or of an array.
+    - `value`, `better`: the held value, and the one that the residuals ask for; NaN of an array.
+    - `excess`: the score, in standard deviations, beyond what chance gives among all held values.
+    """
+
+    name: str
+    value: float
+    better: float
+    excess: float
+
+    def __str__(self) -> str:
+        if self.value != self.value:
+            return f"the values of {self.name}"
+        return f"{self.name} (held at {self.value:.4g}, where the residuals ask for {self.better:.4g})"
+
+
 @dataclasses.dataclass(frozen=True)
 class Quality:
     """Quality of a fit of one record, from its weighted residuals. Priors and regularizers do not count.
@@ -77,7 +99,8 @@ class Quality:
     - `sigma_exact`: whether it is known to better than a percent.
     - `sigma_stated`: whether somebody stated it, so that it was not estimated from the data.
     - `of_range`: root mean square of the residuals as a part of the range of their variable, the largest of all.
-    - `heldout`: chi2 per value of the held frames and the number of their values; None without any.
+    - `heldout`: chi2 per value of the held frames, with the variance of their predictions, and the number of their values;
+      None without any.
     - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
@@ -85,6 +108,7 @@ class Quality:
     - `explained`: part of the variance of the data that the model explains, counting the numbers that were fitted.
     - `counts`: by variable of counts the values for one count; their sigma is that of Poisson's law.
     - `structures`: tests for smooth structure.
+    - `suspects`: held values that explain the structure.
     - `noise`: ways in which the noise is not as stated.
     - `refined`: the quality of the same residuals less their errors of the discretisation, where those were measured.
     - `verdict`: the verdict on this fit alone.
@@ -107,6 +131,7 @@ class Quality:
     explained: float = 1.0
     counts: Mapping[str, float] = dataclasses.field(default_factory=dict)
     structures: tuple[Structure, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
     noise: tuple[NoiseShape, ...] = ()
     refined: "Quality | None" = None
     verdict: Verdict = UNDECIDED
@@ -120,6 +145,11 @@ class Quality:
     def chi2_per_value(self) -> float:
         """The mean squared residual in units of sigma: 1 where the model and sigma are right."""
         return self.chi2 / max(self.values, 1)
+
+    @property
+    def free_values(self) -> int:
+        """Number of values less that of the controls. Of the values of an unknown field, data determine some: it keeps half."""
+        return max(self.values - self.controls, (self.values + 1) // 2, 1)
 
     @property
     def largest_chi2(self) -> float:
@@ -150,8 +180,12 @@ class Quality:
 
     @property
     def unheld(self) -> bool:
-        """Test for held-out frames that are fitted worse than the others."""
-        return self.heldout is not None and self.heldout[0] > largest_ratio(self.heldout[1]) * self.chi2_per_value
+        """Test for held-out frames that are fitted worse than the others: the ratio of two variances, by its F quantile."""
+        if self.heldout is None:
+            return False
+        score, count = self.heldout
+        limit = scipy.stats.f.isf(scipy.stats.norm.sf(SURE), count, self.free_values)
+        return bool(score > max(LARGEST_CHI2, float(limit)) * self.chi2 / self.free_values)
 
     @property
     def eventful(self) -> bool:
@@ -163,7 +197,8 @@ class Quality:
         """Test for residuals that are anything but independent noise of at most the stated size."""
         if self.sigma_known and self.chi2_per_value < FAR_BELOW:
             return False
-        return bool(self.large or self.correlated or self.structured or self.unheld or self.eventful)
+        shown = self.correlated or self.structured or self.unheld or self.eventful or self.suspects
+        return bool(self.large or shown)
 
     def __str__(self) -> str:
         return str(self.verdict)

@@ -12,6 +12,7 @@ from pdefit.data.observations import Observations
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import AbstractFormulation
+from pdefit.inverse.uncertainty.influences import PART
 
 
 def held_frames(
@@ -73,17 +74,31 @@ def withhold(observations: Observations, frames: np.ndarray) -> Observations:
 
 
 def heldout_score(
-    functional: Functional, theta: Float[Array, " p"], observations: Observations, frames: np.ndarray
+    functional: Functional,
+    theta: Float[Array, " p"],
+    observations: Observations,
+    frames: np.ndarray,
+    errors: Sequence[np.ndarray] = (),
 ) -> tuple[float, int]:
-    """Mean squared weighted residual (chi2 per value) at the held frames, and the number of values in it.
+    """Mean squared residual at the held frames over its predicted variance (chi2 per value), and the number of values in it.
+
+    The variance is that of the noise and that of the prediction. The latter costs a forward run for each error.
 
     **Arguments:**
 
     - `functional`, `theta` (p,): the fit and its estimate. Its sigma is the weight.
     - `observations`: the record before anything was held out of it.
     - `frames`: indices of the held frames.
+    - `errors`: changes of theta, (p,) each, as `independent_errors` returns them. Without them the estimate counts as
+      exact, which condemns right models of small records.
     """
     others = np.setdiff1d(np.arange(observations.ts.size), frames)
     only = eqx.tree_at(lambda f: f.observations.mask, functional, withhold(observations, others).mask)
     count = only.observed_values
-    return sum_of_squares(weighted(only, theta)) / max(count, 1), count
+    now = weighted(only, theta)
+    variance = {n: np.ones_like(r) for n, r in now.items()}
+    for error in errors:
+        for n, r in weighted(only, theta + PART * error).items():
+            # a step out of the model's domain tells nothing
+            variance[n] += np.nan_to_num((r - now[n]) / PART, posinf=0.0, neginf=0.0) ** 2
+    return sum_of_squares({n: r / np.sqrt(variance[n]) for n, r in now.items()}) / max(count, 1), count

@@ -8,25 +8,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.evidence import FAR_BELOW, Correlation, Evidence, Quality
+from pdefit.analysis.goodness.explained import suspects, without_discretisation
 from pdefit.analysis.goodness.noise_shape import Setting, noise_shapes, offsets
-from pdefit.analysis.goodness.structure import ResidualFilm, structures
+from pdefit.analysis.goodness.structure import SURE, ResidualFilm, structures
 from pdefit.analysis.goodness.verdict import decide
 from pdefit.inverse.controls.paths import holder
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.uncertainty.held import Held
 from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.interpolant import Interpolant
 from pdefit.systems.time_series import TimeSeries
 
 # evaluations of the last stage that show whether J still falls, and the part of them that is looked at
 _FEWEST, _LAST = 8, 4
-# an error of first order is twice the change with half the step; a little more is for what fitted fields take up
-_LARGEST_MULTIPLE = 2.5
 
 
 def judge(
@@ -40,6 +39,7 @@ def judge(
     remaining: float = float("nan"),
     directions: Sequence[Mapping[str, np.ndarray]] = (),
     finer: Sequence[Mapping[str, np.ndarray]] = (),
+    held: Sequence[Held] = (),
 ) -> Quality:
     """The verdict on a fit of one record, with the numbers that it rests on.
 
@@ -59,13 +59,15 @@ def judge(
       structure is hidden behind what the numbers took up.
     - `finer`: changes of the residuals with finer steps, and with finer cells. With them errors of the discretisation
       are told from those of the equation.
+    - `held`: held values with the changes of the residuals that they make, as `held_values` returns them for every recording.
+      Without them no held value is suspected.
     """
     functional = found.functional
     if not isinstance(functional, Functional):
         raise PdefitError("judge expects the fit of one record; of many recordings, fit and judge one by itself")
     sigma_known = not found.estimated if sigma_known is None else sigma_known
     of_range, explained = _sizes(functional, found.residuals)
-    own = _quality(functional, found.residuals, directions, sigma_known)
+    own = _quality(functional, found.residuals, directions, held, sigma_known)
     quality = Quality(
         **own,
         controls=functional.controls.size,
@@ -83,8 +85,8 @@ def judge(
         falling=_falling(found),
     )
     if finer and (quality.misses or not quality.at_minimum):
-        left = _without_discretisation(found.residuals, directions, finer)
-        refined = dataclasses.replace(quality, **_quality(functional, left, directions, sigma_known))
+        left = without_discretisation(found.residuals, directions, finer)
+        refined = dataclasses.replace(quality, **_quality(functional, left, directions, held, sigma_known))
         quality = dataclasses.replace(quality, refined=refined)
     return dataclasses.replace(quality, verdict=decide(Evidence({"": quality})))
 
@@ -113,6 +115,7 @@ def _quality(
     functional: Functional,
     residuals: Mapping[str, np.ndarray],
     directions: Sequence[Mapping[str, np.ndarray]],
+    held: Sequence[Held],
     sigma_known: bool,
 ) -> dict[str, Any]:
     """Size of residuals, and what is to be seen in them."""
@@ -121,12 +124,20 @@ def _quality(
     tiny = sigma_known and chi2 / max(count, 1) < FAR_BELOW
     films = [] if tiny else residual_films(functional, residuals, directions)
     tests, setting = [(film, structures(film)) for film in films], setting_of(functional)
+    noise = tuple(n for film, found in tests for n in (*noise_shapes(film, setting), *offsets(film, found)))
+
+    def clean(left: Mapping[str, np.ndarray]) -> bool:
+        one = Quality(chi2, count, whiteness(functional, left), functional.controls.size, True)
+        beside = (s for film in residual_films(functional, left, directions) for s in structures(film))
+        return not one.correlated and all(s.excess < SURE for s in beside)
+
     return {
         "chi2": chi2,
         "values": count,
         "whiteness": None if tiny else whiteness(functional, residuals),
         "structures": tuple(s for _, found in tests for s in found),
-        "noise": tuple(n for film, found in tests for n in (*noise_shapes(film, setting), *offsets(film, found))),
+        "noise": noise,
+        "suspects": () if tiny else suspects(residuals, directions, held, sigma_known and not noise, clean),
     }
 
 
@@ -137,34 +148,6 @@ def setting_of(functional: Functional) -> Setting:
     courses = [n for n, x in held.items() if isinstance(x, TimeSeries | Interpolant) and x.times is not None]
     times = functional.observations.from_first_frame.ts
     return Setting(times, problem.system.time_unit, tuple(courses), bool(controls.states.items))
-
-
-def _without_discretisation(
-    residuals: Mapping[str, np.ndarray],
-    directions: Sequence[Mapping[str, np.ndarray]],
-    finer: Sequence[Mapping[str, np.ndarray]],
-) -> dict[str, np.ndarray]:
-    """Residuals less what finer steps and cells take away, as far as fitted numbers leave it there.
-
-    With half of either, an error of order q falls to a part 2^-q of itself. So the error is -1 to -2 times the change. A
-    multiple beyond that is none of the discretisation.
-    """
-
-    def flat(by_name: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.concatenate([np.ravel(by_name[name]) for name in residuals])
-
-    changes = np.stack([flat(d) for d in finer], 1)
-    if directions:
-        taken = np.linalg.qr(np.stack([flat(d) for d in directions], 1))[0]
-        changes -= taken @ (taken.T @ changes)
-    r = flat(residuals)
-    if not np.all(np.isfinite(changes)):
-        return dict(residuals)
-    multiples = scipy.optimize.lsq_linear(changes, r, (-_LARGEST_MULTIPLE, 0.0)).x
-    left, out = r - changes @ multiples, dict[str, np.ndarray]()
-    for name, values in residuals.items():
-        out[name], left = left[: values.size].reshape(values.shape), left[values.size :]
-    return out
 
 
 def _falling(found: Fit) -> float:

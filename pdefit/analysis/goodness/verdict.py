@@ -166,7 +166,7 @@ def _noise_alone(fit: Quality) -> Verdict | None:
     """Verdict where all that residuals show is noise of another kind than stated; None where it is not."""
     chi2, named = fit.chi2_per_value, tuple(n.words for n in fit.noise)
     remedies = "; ".join(n.remedy for n in fit.noise if n.kind != "start")
-    if fit.unheld or fit.eventful:
+    if fit.unheld or fit.eventful or fit.suspects:
         return None
     if not fit.correlated and not fit.structured:
         # a few values would hide structure of any kind, and an exact sigma is not to be doubted; counts often scatter more

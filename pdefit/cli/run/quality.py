@@ -22,7 +22,8 @@ from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.smooth_tangents import inexact_bias
 from pdefit.inverse.uncertainty.control_values import moved as shifted
-from pdefit.inverse.uncertainty.influences import influences, numbers, remaining
+from pdefit.inverse.uncertainty.held import Held, held_values
+from pdefit.inverse.uncertainty.influences import independent_errors, influences, numbers, remaining
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import likelihood_sums, log_likelihoods
 
@@ -61,9 +62,12 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
     - `known`: intervals; None without any.
     """
     along = [[] for _ in exp.each] if known is None else influences(found, known)
+    scored = any(one.held.size for one in exp.each.values())
+    errors = [[] for _ in exp.each] if known is None or not scored else independent_errors(found, known)
+    held, missed = held_values(found)
     left = float("nan") if known is None else remaining(found, known)
     judged = {
-        name: _judged(one, part, left, along[k], [changes[k] for changes in moved.changes.values()])
+        name: _judged(one, part, left, along[k], errors[k], [changes[k] for changes in moved.changes.values()], held[k])
         for k, ((name, one), part) in enumerate(zip(exp.each.items(), found.recordings, strict=True))
     }
     names = [*exp.first.observed]
@@ -71,7 +75,7 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
     sums = np.stack([likelihood_sums(part.functional) for part in found.recordings])
     estimated = {names.index(n): shared for n, shared in exp.estimated.items()}
     for (section, _), value in zip(judged.values(), log_likelihoods(squares, sums, estimated), strict=True):
-        section["log_likelihood"] = float(value)
+        section["log_likelihood"], section["not_tested"] = float(value), missed
     numbered = any(not (c.is_field or c.is_node) for c in found.functional.controls.items)
     evidence = Evidence(
         {name: quality for name, (_, quality) in judged.items()},
@@ -102,11 +106,13 @@ def _judged(
     found: Fit,
     left: float,
     directions: list[dict[str, np.ndarray]],
+    errors: list[np.ndarray],
     finer: list[dict[str, np.ndarray]],
+    asked: list[Held],
 ) -> tuple[dict[str, Any], Quality]:
     """The section `fit` of one recording, and its quality."""
     window = exp.source.record.at(slice(0, exp.fitted))
-    held = heldout_score(found.functional, found.theta, window, exp.held) if exp.held.size else None
+    held = heldout_score(found.functional, found.theta, window, exp.held, errors) if exp.held.size else None
     known = _sigma_known(exp, tuple(found.functional.observed))
     quality = judge(
         found,
@@ -118,6 +124,7 @@ def _judged(
         remaining=left,
         directions=directions,
         finer=finer,
+        held=asked,
     )
     white = quality.whiteness
     section = {
@@ -127,6 +134,7 @@ def _judged(
         "whiteness": None
         if white is None
         else {name: {axis: c._asdict() for axis, c in axes.items()} for name, axes in white.items()},
+        "suspects": [s._asdict() for s in quality.suspects],
         "heldout": None if held is None else {"chi2_per_value": held[0], "values": held[1], "frames": exp.held.size},
         "structure": [s._asdict() for s in sorted(quality.structures, key=lambda s: -s.excess)[:_MOST]],
     }

@@ -66,6 +66,13 @@ def declaration(problem: Problem, path: str) -> ParameterInfo | None:
     return None if info is None else dataclasses.replace(info, unit=unit_in(problem.system, info.unit, path))
 
 
+def possible(problem: Problem) -> list[str]:
+    """The paths of arrays that may be unknown: parameters of system and instrument, and a given initial state."""
+    own = [p for name in parameters(problem.system) for p in _arrays(getattr(problem.system, name), name)]
+    start = _arrays(problem.y0, "y0") if problem.initial is None and problem.nodes is None else []
+    return [*own, *_declared(problem.observe, "observe"), *start]
+
+
 def check_units(problem: Problem) -> None:
     """Refuse a parameter of an observation operator, or of a part of it, whose unit is not the system's."""
     parts = [problem.observe]
@@ -80,6 +87,13 @@ def _arrays(node: PyTree, path: str) -> list[str]:
     if eqx.is_inexact_array(node):
         return [path]
     return [p for name, part in _children(node).items() for p in _arrays(part, f"{path}.{name}")]
+
+
+def _declared(node: PyTree, path: str) -> list[str]:
+    """The paths of arrays that are declared parameters of a module, or of a part of it."""
+    names = parameters(node) if isinstance(node, eqx.Module) else {}
+    inside = ((_arrays if k in names else _declared)(part, f"{path}.{k}") for k, part in _children(node).items())
+    return [p for paths in inside for p in paths]
 
 
 def _node(problem: Problem, path: str) -> PyTree:

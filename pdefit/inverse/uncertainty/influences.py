@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from scipy import linalg
 
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import WEIGHTED
@@ -12,7 +13,7 @@ from pdefit.inverse.uncertainty.control_values import are_numbers
 from pdefit.inverse.uncertainty.intervals import Intervals
 
 # a number is moved by this part of its standard error, so that the model is linear and round-off far below
-_PART = 0.1
+PART = 0.1
 # numbers, at most: each costs a forward run; and numbers times values, which are held
 _MOST, _MOST_HELD = 30, 50_000_000
 
@@ -30,7 +31,7 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     - `known`: its intervals.
     """
     functional, theta = found.functional, np.asarray(found.theta)
-    steps = (_PART * known.inverse[k] / np.sqrt(known.inverse[k, k]) for k in numbers(found, known))
+    steps = (PART * known.inverse[k] / np.sqrt(known.inverse[k, k]) for k in numbers(found, known))
     moved = [[own for _, own in functional.parts(jnp.asarray(theta + step))] for step in steps]
     each = []
     for e, (part, _) in enumerate(functional.parts(jnp.asarray(theta))):
@@ -38,7 +39,7 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
         # a step out of the model's domain tells nothing
         each.append(
             [
-                {n: np.nan_to_num((x - now[n]) / _PART, posinf=0.0, neginf=0.0) for n, x in after.items()}
+                {n: np.nan_to_num((x - now[n]) / PART, posinf=0.0, neginf=0.0) for n, x in after.items()}
                 for after in at_points(WEIGHTED, there, [own[e] for own in moved])
             ]
         )
@@ -52,6 +53,25 @@ def numbers(found: Fit, known: Intervals) -> Sequence[int]:
     chosen = np.flatnonzero(usable)
     few = chosen.size <= _MOST and chosen.size * found.functional.observed_values <= _MOST_HELD
     return chosen.tolist() if few else []
+
+
+def independent_errors(found: Fit, known: Intervals) -> list[list[np.ndarray]]:
+    """Changes of the theta of every recording by independent standard errors of the numbers, all other unknowns adjusted.
+
+    Their outer products add up to the covariance. Numbers that `numbers` leaves out are held.
+
+    **Arguments:**
+
+    - `found`, `known`: the fit and its intervals.
+    """
+    functional, theta, rows = (
+        found.functional,
+        np.asarray(found.theta),
+        known.inverse[(chosen := numbers(found, known))],
+    )
+    steps = linalg.solve_triangular(linalg.cholesky(rows[:, chosen], lower=True), rows, lower=True)
+    now, *moved = ([np.asarray(own) for _, own in functional.parts(jnp.asarray(x))] for x in (theta, *(theta + steps)))
+    return [[own[e] - here for own in moved] for e, here in enumerate(now)]
 
 
 def remaining(found: Fit, known: Intervals) -> float:

@@ -3,11 +3,14 @@ import jax
 import numpy as np
 import pytest
 from problems import fisher_functional
+from small_systems import Lines
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.analysis.goodness.evidence import Quality
 from pdefit.analysis.goodness.holdout import held_frames, heldout_score, withhold
 from pdefit.inverse.shooting.formulation import Segments, Single
+from pdefit.inverse.uncertainty.influences import independent_errors
 
 TS = np.linspace(0.0, 10.0, 101)
 
@@ -69,3 +72,43 @@ def test_held_frames_have_no_influence_and_are_scored_afterwards():
     # the two parts are the whole
     both, _ = heldout_score(fit.functional, fit.theta, everything, np.arange(25))
     assert both * 25 * 64 == pytest.approx(2 * fit.loss + score * count)
+
+
+def test_held_frames_are_measured_by_the_variance_of_their_prediction():
+    # u = a t + c t^2 / 2 and v = b t + c t^2 / 2: linear, so that its variance is known
+    ts, held = np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([2, 3])
+    rows = {"u": np.stack([ts, 0 * ts, ts**2 / 2], -1), "v": np.stack([0 * ts, ts, ts**2 / 2], -1)}
+    noise = np.random.default_rng(0)
+    seen = pdefit.Observations.build(ts, {n: a.sum(-1) + 0.1 * noise.normal(size=5) for n, a in rows.items()}, 0.1)
+    system = Lines(*np.ones((3,)))
+    controls = {name: pdefit.transforms.Identity() for name in "abc"}
+    functional = pdefit.Functional(
+        pdefit.Problem(system, system.init(None)), withhold(seen, held), controls, dt=0.5, solver=pdefit.solvers.RK4()
+    )
+    fit = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
+    known = pdefit.intervals(functional, fit.theta, sigma_stated=True)
+    (errors,) = independent_errors(fit, known)
+    kept = np.setdiff1d(np.arange(5), held)
+    of_fitted = np.concatenate([a[kept] for a in rows.values()]) / 0.1
+    inverse = np.linalg.inv(of_fitted.T @ of_fitted)
+    np.testing.assert_allclose(np.transpose(errors) @ errors, inverse, rtol=1e-6)
+    expected = 0.0
+    for name, a in rows.items():
+        r = (a @ np.asarray(fit.theta) - np.asarray(seen.values[name]))[held] / 0.1
+        expected += np.sum(r**2 / (1 + np.einsum("ip,pq,iq->i", a[held] / 0.1, inverse, a[held] / 0.1)))
+    score, count = heldout_score(fit.functional, fit.theta, seen, held, errors)
+    assert count == 4 and score == pytest.approx(expected / 4, rel=1e-6)
+    assert score < heldout_score(fit.functional, fit.theta, seen, held)[0]
+
+
+def test_right_models_of_small_records_are_not_condemned_by_held_frames():
+    # the chi2 of the fit has values - controls degrees of freedom, that of held frames one for each value
+    draws = np.random.default_rng(0)
+    for fitted, numbers, held in ((8, 4, 2), (12, 3, 4), (40, 5, 6)):
+        pairs = zip(draws.chisquare(fitted - numbers, 1000), draws.chisquare(held, 1000) / held, strict=True)
+        condemned = sum(
+            Quality(chi2, fitted, None, numbers, True, heldout=(score, held)).unheld for chi2, score in pairs
+        )
+        assert condemned <= 1
+    # six times the variance is more than chance
+    assert Quality(40.0, 45, None, 5, True, heldout=(6.0, 20)).unheld
