@@ -2,7 +2,8 @@
 
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -17,6 +18,24 @@ class PdefitError(Exception):
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message, or its type where it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+# said of a run whose sources of pdefit were others than those that read it
+OTHER_STATE = "another state of pdefit wrote this run: start again in a new folder; its estimate stays readable"
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """A block that takes over a saved state. A state that does not fit is refused in one sentence.
+
+    **Arguments:** `what`: the object that the state shall fit.
+    """
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise PdefitError(
+            f"The saved state does not fit {what} ({first_line(error)}); it belongs to another one, or {OTHER_STATE}"
+        ) from None
 
 
 def sentence(message: str) -> str:

@@ -112,7 +112,7 @@ def _compute(verb: str, words: list[str], console: Console) -> None:
         raise PdefitError(f"pdefit {verb} takes no file of an experiment here; leave '{files.experiment}' out")
     if on_a_run or verb == "verify" or files.equations is not None or processes.tasks() > 1:
         _prepare()
-    with equations.using(files.equations):
+    with equations.using(files.equations, rest[0] if on_a_run and rest else ""):
         if processes.tasks() > 1 and importlib.import_module("pdefit.cli.run.follow").followed(verb, rest):
             return
         if verb == "verify":

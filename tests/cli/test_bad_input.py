@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.command_line import split
+from pdefit.cli.config.command_line import VERBS, split
 from pdefit.cli.run.build import build_experiment
 from pdefit.data.readers.frames import Frames
 
@@ -256,6 +256,22 @@ def test_the_run_directory_of_another_experiment(fitted, pdefit_inside, tmp_path
         assert code == 1 and err.count("error:") == 1 and "already holds a run" in err
     for path in (p for p in fitted.run.rglob("*") if p.is_file()):
         assert path.read_bytes() == (tmp_path / "mine" / path.relative_to(fitted.run)).read_bytes(), path
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_that_fails_before_it_begins_may_be_tried_again(verb, pdefit_inside, tmp_path):
+    words = (verb, "experiment=populations/lotka_volterra_sparse", "data.path=missing.csv", "hydra.run.dir=mine")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "run.log").write_text("of the user")
+    for _ in range(2):
+        code, out, err = pdefit_inside(*words)
+        assert code == 1 and "already" not in err and (tmp_path / "mine" / "FAILED").exists()
+    assert (tmp_path / "mine" / "run.log").read_text().startswith("of the user")
+    kept = tmp_path / "mine" / ("state/state.h5" if verb == "fit" else "result.csv")
+    kept.parent.mkdir(exist_ok=True)
+    kept.touch()
+    code, out, err = pdefit_inside(*words)
+    assert code == 1 and "already holds a run" in err and kept.exists()
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,8 @@ def _rows(path):
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
-def test_a_run_of_two_recordings_that_was_stopped_ends_as_one_that_was_not(pdefit_inside, tmp_path):
-    code, _, err = pdefit_inside("fit", *FRONT, DISHES, OWN, "max_iterations=2", "render=false", "hydra.run.dir=run")
-    assert code == 0, err
-    code, out, err = pdefit_inside("resume", "run", "max_iterations=40")
+def test_a_run_of_two_recordings_has_files_of_each(pdefit_inside, tmp_path):
+    code, _, err = pdefit_inside("fit", *FRONT, DISHES, OWN, "render=false", "hydra.run.dir=run")
     assert code == 0, err
     run = tmp_path / "run"
     summary = json.loads((run / "summary.json").read_text())

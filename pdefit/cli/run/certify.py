@@ -47,6 +47,8 @@ class Certificates:
     def start(self) -> None:
         """Certify the objective of the first stage at its guess; a failure stops the run before the fit."""
         if self._job.settings.certificate == "end":
+            # that of a try that ended before its fit
+            self._path.unlink(missing_ok=True)
             return
         self._judge(certified_start(self._exp, self._job), "at the guess")
         self.demand()

@@ -11,7 +11,8 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from pdefit._util.atomic import read_json
-from pdefit._util.errors import PdefitError, first_line
+from pdefit._util.cache import contents, digest
+from pdefit._util.errors import OTHER_STATE, PdefitError, first_line, refusing
 from pdefit.cli.config.command_line import named_directory
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.read import read_settings
@@ -21,9 +22,12 @@ from pdefit.cli.runtime import equations
 from pdefit.inverse.fit.fit import restored
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.output.store.fit_checkpoint import Saved, differences
+from pdefit.inverse.objective.fingerprint import sources
+from pdefit.output.store.fit_checkpoint import Saved, differences, load_state
 from pdefit.output.store.runs import RunFiles
 
+# folder of the fit from the best of other starts, which are tried because noise cannot explain the fit from the guess
+BETTER = "better"
 # keys that may change when a run is resumed
 _LIMIT, _FREE = "max_iterations", ("max_iterations", "intervals", "cores")
 
@@ -124,12 +128,35 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
         raise PdefitError(
             f"'{directory}' has no saved state yet, so nothing may change; resume it without {arguments[1]}"
         )
-    return Job(read_settings(cfg), directory, str(made.get("experiment")), console), saved
+    if saved is not None and verb != "resume":
+        saved = _best(directory, saved)
+    try:
+        settings = read_settings(cfg)
+    except PdefitError as error:
+        if saved is None or saved.origin["hashes"].get("pdefit") == sources():
+            raise
+        raise PdefitError(f"{error}; {OTHER_STATE}") from None
+    return Job(settings, directory, str(made.get("experiment")), console), saved
+
+
+def of_fit(saved: Saved) -> str:
+    """What identifies the fit of a checkpoint: the hash of its best point."""
+    return digest(contents([saved.arrays["theta"]]))
+
+
+@refusing("this run")
+def _best(directory: Path, saved: Saved) -> Saved:
+    """The checkpoint of the fit from other starts, if it belongs to that of a run and is better, else that of the run."""
+    other = load_state(directory / BETTER)
+    if other is None or other.origin.get("of") != of_fit(saved):
+        return saved
+    return min(saved, other, key=lambda one: float(one.arrays["loss"]))
 
 
 def at_best(exp: Experiment, saved: Saved) -> tuple[AbstractObjective, Array]:
     """The objective that a saved fit minimised last, and its best point."""
-    return restored(exp.functional, exp.stages, RunState(saved.numbers, saved.arrays))
+    stages = exp.stages[-1:] if "of" in saved.origin else exp.stages
+    return restored(exp.functional, stages, RunState(saved.numbers, saved.arrays))
 
 
 def same_problem(
@@ -142,7 +169,7 @@ def same_problem(
     """Refuse equations or data that are not those of a run.
 
     Other versions or compiler flags may trace the same equations to another program. Where these differ too, hashes prove
-    nothing: the loss decides, or a warning is printed.
+    nothing: the loss decides, or a warning is printed. So may another state of pdefit, where only a known loss decides.
 
     **Arguments:**
 
@@ -152,11 +179,11 @@ def same_problem(
     - `same_loss`: whether the loss is that of the run.
     """
     changed = [part for part, value in now.items() if before.get(part) != value]
-    others = [part for part in changed if part != "flags"]
-    if others and ("flags" not in changed or (same_loss is not None and not same_loss())):
-        raise PdefitError(
-            f"The {' and '.join(others)} are not those of '{directory}'; put them back, or start a new run"
-        )
+    others = [part for part in changed if part not in ("flags", "pdefit")]
+    excused = "flags" in changed or ("pdefit" in changed and same_loss is not None)
+    if others and (not excused or (same_loss is not None and not same_loss())):
+        remedy = OTHER_STATE if "pdefit" in changed else "put them back, or start a new run"
+        raise PdefitError(f"The {' and '.join(others)} are not those of '{directory}'; {remedy}")
     if changed and console is not None:
         also = f"; hashes differ, too: {' and '.join(others)}" if others else ""
         line = f"versions, flags or device differ from the run's, so results may differ in their last bits{also}"

@@ -13,8 +13,8 @@ from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2, Verdict
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.minimise import flat_values, minimise, saving
-from pdefit.cli.run.recorded import origin
+from pdefit.cli.run.minimise import flat_values, minimise, saved_state, saving
+from pdefit.cli.run.recorded import BETTER, of_fit, origin
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.fit import fit as fitting
@@ -103,8 +103,6 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
         if (saved := load_state(folder)) is not None:
             explorer.restore(RunState(saved.numbers, saved.arrays))
         found = explorer.explore()
-        state = explorer.state()
-        save_state(folder, Saved(state.numbers, state.arrays, belongs))
     say(job.console, f"starts: {found}")
     _write_table(found, functional, job)
     if not np.isfinite(found.loss).any():
@@ -145,7 +143,16 @@ def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.
     if not explored.loss[explored.best] < found.loss:
         return found, explored
     last = dataclasses.replace(exp.stages[-1], formulation=exp.first.formulation)
-    again = fitting.fit(better.functional, [last], max_iterations=job.settings.max_iterations, driver=exp.driver)
+    kept, folder = load_state(job.directory / "state"), job.directory / BETTER
+    assert kept is not None
+    belongs = kept.origin | {"of": of_fit(kept)}
+
+    def save(progress: fitting.Progress) -> None:
+        state = progress.state()
+        save_state(folder, Saved(state.numbers, state.arrays, belongs))
+
+    given = dict[str, Any](max_iterations=job.settings.max_iterations, driver=exp.driver)
+    again = fitting.fit(better.functional, [last], callback=save, resume=saved_state(folder, belongs), **given)
     if not again.loss < found.loss:
         return found, explored
     evaluations = found.iterations + int(explored.evaluations.sum()) + again.iterations

@@ -1,22 +1,24 @@
 """A file of equations that the command line names, for a first try without a package.
 
-The file is trusted because its user typed its name. Nothing else ever leads to its code: a run keeps the path, the hash
-and a copy for readers, and a verb on that run imports only a file that is named again.
+The file is trusted because its user typed its name. Nothing else ever leads to its code. A run keeps the path, the hash
+and a copy for readers. A verb on that run imports the file at this path only if its user typed the name of that file, with the
+same content, on this machine before. The cache of the user holds a mark of every such file. Any other file is named again.
 """
 
-import hashlib
 import inspect
 import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from pdefit._util.cache import cache_folder, digest
 from pdefit._util.errors import PdefitError, first_line
+from pdefit.output.store.runs import RunFiles
 
 # the name under which Python knows the file, whatever the file is called; so its hash of equations is not that of its name
 MODULE = "pdefit_equations"
@@ -34,7 +36,7 @@ class EquationFile(NamedTuple):
     @property
     def recorded(self) -> dict[str, str]:
         """Path and hash, as the provenance of a run keeps them."""
-        return {"path": str(self.path), "sha256": hashlib.sha256(self.text.encode()).hexdigest()}
+        return {"path": str(self.path), "sha256": digest([self.text.encode()])}
 
 
 _named: list[EquationFile] = []
@@ -46,16 +48,42 @@ def named() -> EquationFile | None:
 
 
 @contextmanager
-def using(path: Path | None) -> Iterator[None]:
-    """Use of a file of equations in a block; nothing changes where the path is None."""
-    if path is None:
+def using(path: Path | None, run: str = "") -> Iterator[None]:
+    """Use of a file of equations in a block; nothing changes where there is none.
+
+    **Arguments:**
+
+    - `path`: the file that the command line names; None for that of the run.
+    - `run`: the directory of a run, whose file is used if its user has typed its name before.
+    """
+    if path is None and (path := _typed_before(Path(run)) if run else None) is None:
         yield
         return
     _named.append(_load(path))
+    # without a folder that can be written, the file is named again
+    with suppress(OSError):
+        mark = _mark(_named[-1].recorded)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
     try:
         yield
     finally:
         _named.pop()
+
+
+def _typed_before(directory: Path) -> Path | None:
+    """The file of the equations of a run, if its user has typed its name with the content that it still has; else None."""
+    recorded = RunFiles(directory).provenance.get("equations")
+    if isinstance(recorded, Mapping) and _mark(recorded).is_file():
+        path = Path(str(recorded.get("path")))
+        with suppress(PdefitError):
+            return path if digest([text_of(path, "file of equations").encode()]) == recorded.get("sha256") else None
+    return None
+
+
+def _mark(recorded: Mapping[str, Any]) -> Path:
+    """The file which says that the user has typed the name of a file with this content."""
+    return cache_folder("equations") / digest([f"{recorded.get('path')!r} {recorded.get('sha256')!r}".encode()])
 
 
 def check_named_again(recorded: Any, directory: Path, verb: str) -> None:

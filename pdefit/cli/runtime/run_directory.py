@@ -20,7 +20,7 @@ from pdefit._util.atomic import read_json, write_json, write_text
 from pdefit._util.errors import PdefitError, of_the_machine, sentence
 from pdefit.cli.runtime import equations, processes
 from pdefit.output.store.run_lock import RUNNING, heartbeat, locked
-from pdefit.output.store.runs import MARKS
+from pdefit.output.store.runs import MARKS, RunFiles
 
 log = logging.getLogger("pdefit")
 
@@ -49,7 +49,10 @@ def current() -> Path:
 
 
 def refuse_used(overrides: list[str]) -> None:
-    """Refuse directories that hold a run already, which Hydra would overwrite."""
+    """Refuse directories that hold a run already, which Hydra would overwrite.
+
+    The next try may begin where a command ended before it had saved anything. Of a sweep its record goes on.
+    """
     for override in overrides:
         key, _, value = override.partition("=")
         runs = {"hydra.run.dir": "provenance.json", "hydra.sweep.dir": "*/provenance.json"}.get(key)
@@ -59,7 +62,8 @@ def refuse_used(overrides: list[str]) -> None:
         if runs and (blocked := next((p for p in (Path(value), *Path(value).parents) if p.is_file()), None)):
             raise PdefitError(f"{key} expects a directory, but '{blocked}' is a file; choose another name")
         go_on = "sweep resume" if key == "hydra.sweep.dir" else "resume"
-        if runs and any(Path(value).glob(runs)):
+        alone = key == "hydra.run.dir" and RunFiles(Path(value)).unsaved
+        if runs and any(Path(value).glob(runs)) and not alone:
             raise PdefitError(
                 f"'{value}' already holds a run; go on with it by `pdefit {go_on} {value}`, or choose another directory"
             )

@@ -8,7 +8,7 @@ from typing import Any, Generic
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit._util.errors import PdefitError, first_line
+from pdefit._util.errors import PdefitError, refusing
 from pdefit.integrate.loop.time_loop import EXPLOSIVE
 from pdefit.inverse.fit.compiled_loop import MOST, Carry, EvaluationLog, first_carry, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
@@ -220,15 +220,9 @@ class FitRun(Generic[Objective]):
         arrays = {k: v for part in packed for k, v in part.items()}
         return RunState(numbers, arrays | self.steps.arrays(self.functional))
 
+    @refusing("this experiment")
     def restore(self, saved: RunState) -> None:
         """Take over the state of a saved fit. One that does not fit this one is refused."""
-        try:
-            self._restore(saved)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            what = first_line(error)
-            raise PdefitError(f"The saved state does not fit this experiment ({what}); start a new run") from None
-
-    def _restore(self, saved: RunState) -> None:
         numbers = dict(saved.numbers)
         steps, place = numbers.pop("steps"), Place.from_numbers(numbers)
         if not isinstance(steps, dict) or not 0 <= place.stage <= len(self.stages):

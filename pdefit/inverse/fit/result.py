@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
@@ -66,7 +65,7 @@ def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
         key = f"{name}{jax.tree_util.keystr(path)}"
         value = arrays.get(key)
         if value is None or value.shape != leaf.shape or value.dtype != leaf.dtype:
-            raise PdefitError(f"The saved state does not fit this experiment ({key}); start a new run")
+            raise ValueError(key)
         return value if isinstance(leaf, np.ndarray) else jnp.asarray(value)
 
     return eqx.combine(jax.tree_util.tree_map_with_path(restored, dynamic), static)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import special
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import refusing
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
@@ -239,16 +239,17 @@ class ProfileRun:
         begun = {} if self.inner is None else {"profiles.begun": np.asarray(self.inner.own.theta0)}
         return RunState({**inner.numbers, "under_way": self.inner is not None}, arrays | begun | inner.arrays)
 
+    @refusing("these profiles, whose folder 'profiles' may be removed")
     def restore(self, saved: RunState) -> None:
         """Take over the state of saved profiles."""
         for name in self._ARRAYS:
             array = saved.arrays.get(f"profiles.{name}")
             # points grow in number
             if array is None or array.shape[1:] != getattr(self, name).shape[1:]:
-                raise PdefitError("The saved state does not fit these profiles; remove the folder profiles")
+                raise ValueError(name)
             setattr(self, name, np.array(array))
         if self.ended.size != self.element.size:
-            raise PdefitError("The saved state does not fit these profiles; remove the folder profiles")
+            raise ValueError("ended")
         if saved.numbers["under_way"]:
             self._begin(saved.arrays["profiles.begun"])
             assert self.inner is not None

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import refusing
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.fit.result import RunState, pack, unpack
@@ -204,15 +204,19 @@ class MemberRun:
         numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.evaluations.sum())}
         return RunState(numbers, arrays | pack("carry", self.carry))
 
+    @refusing("these members")
     def restore(self, saved: RunState) -> None:
         """Take over the state of saved fits."""
         arrays, count = saved.arrays, self.own.count
         self.stage = int(saved.numbers["stage"])
-        if not 0 <= self.stage < len(self.stages) or arrays["theta"].shape[:1] != (count,):
-            raise PdefitError("The saved state does not fit these members; start a new run")
+        # a state that is taken after the last stage has no evaluation under way
+        if not 0 <= self.stage <= len(self.stages) or arrays["theta"].shape[:1] != (count,):
+            raise ValueError("stage or theta")
         self._use(int(saved.numbers["windows"]))
         for name in self._ARRAYS:
             setattr(self, name, np.array(arrays[name]))
+        if self.stage == len(self.stages):
+            return
         like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
         self.carry = unpack("carry", like, arrays)
 

@@ -1,8 +1,11 @@
 """Fingerprints of the equations, the data and the numerics from which a number was computed."""
 
+import functools
 import importlib.metadata
 import os
+from importlib import resources
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -16,15 +19,22 @@ from pdefit.inverse.objective.variants import is_adaptive
 
 
 def fingerprint(functional: AbstractObjective) -> dict[str, str]:
-    """SHA-256 of an objective in three parts.
+    """SHA-256 of an objective in three parts, and that of pdefit itself.
 
     `equations` is the traced program of J, with every array an input. `data` are all arrays that it is given (data,
     weights, known parameters, time grids), but not those that theta replaces. `flags` are versions and settings that
-    decide round-off.
+    decide round-off. `pdefit` are its sources: the version stays the same between two releases.
     """
     # equations are the same on any number of devices, sums differ by round-off
     bare = on_one(_without_steps(functional))
-    return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional)}
+    return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional), "pdefit": sources()}
+
+
+@functools.cache
+def sources() -> str:
+    """The SHA-256 of the sources of pdefit."""
+    folder = Path(str(resources.files("pdefit")))
+    return digest(path.read_bytes() for path in sorted(folder.rglob("*.py")))
 
 
 def _without_steps(functional: AbstractObjective) -> AbstractObjective:

@@ -13,6 +13,8 @@ from pdefit.output.store.summary import Summary
 
 # one of these files marks how a run ended; it holds the time or the reason
 MARKS = ("DONE", "INTERRUPTED", "FAILED")
+# files that a command writes before it computes
+_BEGUN = {"provenance.json", "run.log", "equations.py.txt", RUNNING, *MARKS[1:]}
 # folder with a folder for each of many recordings
 _RECORDINGS = "recordings"
 # a folder with any of these files is a run
@@ -116,6 +118,13 @@ class RunFiles:
         # results without a mark come from elsewhere, or from a process that ended before it had drawn all of them
         status = "" if self.has("provenance.json") else self.summary.status
         return status or "killed: it ended without a word"
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether a command ended here before it had saved anything, so that another one may begin here."""
+        results = ("state/*.h5", "starts/*.h5", "summary.json") if self.verb == "fit" else ("[!.]*",)
+        found = {path.name for pattern in results for path in self.directory.glob(pattern)}
+        return found <= _BEGUN and not self.state.startswith(RUNNING.lower())
 
     def lacking(self) -> list[str]:
         """Names of missing files that a finished run of its kind would have."""

@@ -14,8 +14,9 @@ from films import LINE, PLANE, write_film, write_run
 
 import pdefit
 from pdefit.analysis.goodness.verdict import STOPPED
-from pdefit.cli.run.recorded import same_problem
+from pdefit.cli.run.recorded import origin, same_problem
 from pdefit.inverse.objective.compiled import VALUE
+from pdefit.output.store.fit_checkpoint import load_state, save_state
 from pdefit.output.store.summary import Summary
 
 
@@ -76,6 +77,25 @@ def test_the_problem_needs_the_equations_and_data_of_the_run(copied):
     before, now = {"flags": "a", "data": "a", "equations": "b"}, {"flags": "a", "data": "b", "equations": "b"}
     with pytest.raises(pdefit.PdefitError, match="The data are not those of"):
         same_problem(before, now, copied, same_loss=lambda: True)
+
+
+def test_the_refusal_of_a_run_of_another_state_of_pdefit_says_so(copied):
+    before, now = ({"flags": "a", "data": "a", "equations": x, "pdefit": x} for x in "ab")
+    told = "another state of pdefit wrote this run: start again in a new folder; its estimate stays readable"
+    with pytest.raises(pdefit.PdefitError, match=f"The equations are not those of .*; {told}"):
+        same_problem(before, now, copied)
+    # where the loss is known it decides
+    same_problem(before, now, copied, same_loss=lambda: True)
+    # a configuration of another layout
+    saved, config = load_state(copied / "state"), copied / ".hydra" / "config.yaml"
+    config.write_text(config.read_text() + "forgotten: 3\n")
+    hashes = {**saved.origin["hashes"], "pdefit": "a"}
+    for state, more in ((saved.origin["hashes"], ""), (hashes, f"; {told}")):
+        save_state(copied / "state", saved._replace(origin={**saved.origin, "config": origin(copied), "hashes": state}))
+        with pytest.raises(pdefit.PdefitError, match=f"forgotten.*{more}") as refused:
+            _ = pdefit.load_run(copied).problem
+        assert bool(more) == (told in str(refused.value))
+    assert len(pdefit.load_run(copied).parameters) == 2
 
 
 @pytest.mark.parametrize(("factor", "same"), [(1.0, True), (1.5, False)])

@@ -71,8 +71,6 @@ def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, table, tmp_p
     assert summary["members"]["count"] == 4 and summary["certificate"]["passed"]
     drawn = draw_all(run)
     assert not drawn.notes and {f.stem for f in drawn.files} == {"members", "records"}
-    again, _, err = pdefit_inside("resume", str(run))
-    assert again == 0, err
 
 
 def test_a_member_is_the_experiment_of_its_recording(compose, table):

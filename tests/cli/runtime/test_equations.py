@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import pdefit
+from pdefit._util.cache import digest
 from pdefit._util.errors import PdefitError
+from pdefit.cli import main
 from pdefit.cli.commands.new import write_files
 from pdefit.cli.config.command_line import files
 from pdefit.cli.run import fit as fit_command
@@ -18,6 +20,7 @@ from pdefit.cli.runtime.plugins import systems
 from pdefit.output.pictures.report import _commands
 from pdefit.output.store.runs import RunFiles
 
+ON_A_RUN = (*main._ON_A_RUN, *main._ALSO_ON_A_RUN)
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SMALL = ("system.grid.shape=[40]", "times.count=7", "render=false", "certificate=end", "max_iterations=2")
 
@@ -28,7 +31,7 @@ def pair(tmp_path):
     return write_files(tmp_path, "my_equation")
 
 
-def test_a_run_keeps_its_equations_to_read_and_never_to_import(pair, pdefit_inside, tmp_path):
+def test_a_run_finds_the_equations_that_were_typed_and_imports_no_other(pair, pdefit_inside, tmp_path, monkeypatch):
     source, experiment = pair
     code, out, err = pdefit_inside("fit", source.name, experiment.name, *SMALL)
     assert code == 0, out + err
@@ -39,23 +42,37 @@ def test_a_run_keeps_its_equations_to_read_and_never_to_import(pair, pdefit_insi
     # as it can be typed again
     assert kept["command"] == ["pdefit", "fit", "my_equation.py", "my_equation.yaml", *SMALL]
     assert f"pdefit certify {run} {source.resolve()}" in "\n".join(_commands(RunFiles(run), kept))
+    # every verb on the run takes the file whose name was typed
+    with monkeypatch.context() as patch:
+        used = []
+        patch.setattr(main, "_command", lambda *_: lambda *_: used.append(equations.named().path))
+        for verb in ON_A_RUN:
+            assert pdefit_inside(verb, str(run))[0] == 0
+        assert used == [source.resolve()] * len(ON_A_RUN)
     # what somebody else wrote into the run is never executed, whatever the record says
     trap = f"open({str(tmp_path / 'executed')!r}, 'w')\n"
     (run / equations.COPY).write_text(trap)
     (tmp_path / "trap.py").write_text(trap)
-    kept["equations"]["path"] = str(tmp_path / "trap.py")
-    provenance.write_text(json.dumps(kept))
     sys.modules.pop(equations.MODULE)
-    for verb in ("resume", "certify", "doctor"):
-        code, _, err = pdefit_inside(verb, str(run))
-        assert code == 1 and f"name the file again: pdefit {verb} {run}" in err
+    own = kept["equations"]
+    for other in (
+        {**own, "path": str(tmp_path / "trap.py")},
+        {"path": str(tmp_path / "trap.py"), "sha256": digest([trap.encode()])},
+    ):
+        provenance.write_text(json.dumps({**kept, "equations": other}))
+        for verb in ON_A_RUN:
+            code, _, err = pdefit_inside(verb, str(run))
+            assert code == 1 and f"name the file again: pdefit {verb} {run}" in err
     assert equations.MODULE not in sys.modules and not (tmp_path / "executed").exists()
-    code, out, err = pdefit_inside("resume", str(run), source.name, "max_iterations=4")
+    provenance.write_text(json.dumps(kept))
+    code, out, err = pdefit_inside("resume", str(run), "max_iterations=4")
     assert code == 0, out + err
     with pytest.raises(PdefitError, match="load_run"):
         _ = pdefit.load_run(run).problem
     assert pdefit.load_run(run, equations=source).problem.system.D > 0
     source.write_text(source.read_text() + "# changed\n")
+    code, _, err = pdefit_inside("certify", str(run))
+    assert code == 1 and "name the file again" in err
     code, _, err = pdefit_inside("certify", str(run), source.name)
     assert code == 1 and "is not the file that" in err and equations.COPY in err
 

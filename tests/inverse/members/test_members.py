@@ -54,15 +54,20 @@ def test_batches_of_any_size_and_several_devices_give_the_same(functionals):
 
 
 def test_stopped_fits_go_on_with_the_same_bits(functionals):
-    members, states = pdefit.Members.of(functionals), []
+    members, states, latest = pdefit.Members.of(functionals), [], []
     stages = [pdefit.Stage(LM, 3, pdefit.formulations.Single(until=0.5)), LM]
 
     def fit(**given):
         return pdefit.fit_members(members, stages, at_once=2, **given)
 
-    whole = fit(callback=lambda progress: states.append(progress.state()))
+    def callback(progress):
+        states.append(progress.state())
+        latest[:] = [progress.state]
+
+    whole = fit(callback=callback)
     assert len(states) > 3
-    for state in states[:: len(states) // 3]:
+    # the last one is that after the end
+    for state in (*states[:: len(states) // 3], latest[0]()):
         again = fit(resume=state)
         assert np.array_equal(again.theta, whole.theta) and np.array_equal(again.loss, whole.loss)
         assert np.array_equal(again.evaluations, whole.evaluations)

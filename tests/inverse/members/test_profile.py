@@ -90,10 +90,9 @@ def test_a_profile_of_what_recordings_share_fits_again_what_is_their_own():
 
 def test_profiles_go_on_with_the_same_bits(fit, found):
     both, states = found
-    for state in states[:: max(1, len(states) // 3)]:
-        again = pdefit.profiles(fit.functional, fit.theta, resume=state)
-        for one, other in zip(both, again, strict=True):
-            assert np.array_equal(one.values, other.values) and np.array_equal(one.rise, other.rise)
+    again = pdefit.profiles(fit.functional, fit.theta, resume=states[len(states) // 3])
+    for one, other in zip(both, again, strict=True):
+        assert np.array_equal(one.values, other.values) and np.array_equal(one.rise, other.rise)
 
 
 def test_the_profile_of_a_linear_number_is_a_parabola():
