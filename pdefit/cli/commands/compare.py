@@ -96,6 +96,9 @@ def _finished(run: Path) -> RunFiles:
         raise PdefitError(f"'{run}' is a run of pdefit {files.verb}, which estimates nothing; name runs of pdefit fit")
     if files.state != "done":
         raise PdefitError(f"'{run}' is not finished ({files.state}); pdefit resume {run} goes on")
+    _ = files.summary, files.content("plan.json")
+    if files.wrong:
+        raise PdefitError("; ".join(files.wrong))
     return files
 
 
