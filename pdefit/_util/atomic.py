@@ -80,21 +80,18 @@ def read_text(path: Path) -> str:
 def parsed_json(text: str) -> Any:
     """The content of a JSON text that pdefit wrote.
 
-    **Errors:** ValueError for any other text, for whole numbers that no float can hold, and for more than 50 levels.
+    **Errors:** ValueError or RecursionError for any other text, for numbers that no float holds, and for more than 50 levels.
     """
-    try:
-        content = json.loads(text)
-    except RecursionError:
-        raise ValueError("more levels than pdefit writes") from None
+    content = json.loads(text)
     if not _is_written(content, _LEVELS):
         raise ValueError("numbers or levels that pdefit never writes")
     return content
 
 
 def _is_written(x: Any, levels: int) -> bool:
-    inside = x.values() if isinstance(x, dict) else x if isinstance(x, list) else ()
-    is_number = not isinstance(x, int) or abs(x) < _LARGEST
-    return levels > 0 and is_number and all(_is_written(value, levels - 1) for value in inside)
+    if not isinstance(x, dict | list):
+        return not isinstance(x, int) or abs(x) < _LARGEST
+    return levels > 0 and all(_is_written(value, levels - 1) for value in (x.values() if isinstance(x, dict) else x))
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -103,7 +100,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = parsed_json(text)
         json.dumps(content, allow_nan=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
     if not isinstance(content, dict):
         raise PdefitError(f"'{path}' is not what pdefit wrote; put it back from a copy")

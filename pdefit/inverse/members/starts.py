@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 from scipy import special
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.memory import too_large
 from pdefit.inverse.controls.priors import LogNormal, Normal
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.controls.vector import BoundControl
@@ -18,6 +19,8 @@ Design = Literal["sobol", "latin_hypercube"]
 Within = Literal["bounds", "prior", "spread"]
 # the rest of a normal density that no start comes from, at either end
 _TAIL = 1e-3
+# starts at most, and arrays of their size
+_MOST, _COPIES = 100_000, 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Starts:
 
     **Arguments:**
 
-    - `count`: the number of starts; default 20.
+    - `count`: the number of starts, up to 100000; default 20.
     - `design`: `sobol` points (the default) or a `latin_hypercube`. Both fill the space more evenly than random points.
     - `within`: what numbers are drawn from. `bounds`: between them, evenly in search space. `prior`: the control's prior.
       `spread`: from the guess divided by `factor` to the guess times `factor`. A number without bounds, or
@@ -52,8 +55,8 @@ class Starts:
     keep: int = 5
 
     def __post_init__(self):
-        if self.count < 1:
-            raise PdefitError(f"starts.count expects 1 or more, but got {self.count}")
+        if not 1 <= self.count <= _MOST:
+            raise PdefitError(f"starts.count expects 1 to {_MOST} starts, each of which is a fit, but got {self.count}")
         if not self.factor > 1:
             raise PdefitError(f"starts.factor expects a number above 1, but got {self.factor}")
         if self.keep < 0:
@@ -68,6 +71,10 @@ class Starts:
         - `seed`: of the design and of random weights.
         """
         controls, theta0 = functional.controls, np.asarray(functional.theta0)
+        if size := too_large((self.count, theta0.size, _COPIES)):
+            raise PdefitError(
+                f"{self.count} starts of {theta0.size} unknowns take {size} of memory; set starts.count smaller"
+            )
         numbers = [c for c in controls.items if not (c.is_state or c.is_field or c.smoothing is not None)]
         single = [c for c in numbers if c.shape == () or len(c.labels) == c.size > 1]
         cube = self._cube(sum(c.size for c in single), seed)
