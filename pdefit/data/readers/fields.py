@@ -84,6 +84,8 @@ class Film:
             n_done, time, phase = (file[name].checked() for name in ("n_done", "time", "phase"))
             count, self.total = int(n_done.stored[()]), int(time.shape[0])
             self.ts: np.ndarray = np.asarray(time.stored[:count], float)
+            if not (np.all(np.isfinite(self.ts)) and np.all(np.diff(self.ts) > 0)):
+                raise ValueError("times that do not increase")
             self.time_unit = str(time.attributes.get("unit", ""))
             self.title = str(file.attributes.get("title", ""))
             later = np.flatnonzero(phase.stored[:count])

@@ -17,6 +17,7 @@ import numpy as np
 
 from pdefit._util.atomic import beside, read_text, write_text
 from pdefit._util.errors import PdefitError, first_line
+from pdefit.data.readers.fields import KINDS
 
 if TYPE_CHECKING:
     import xarray
@@ -100,6 +101,8 @@ def read_points(path: Path) -> dict[str, dict[str, np.ndarray]]:
     found: dict[str, dict[str, list[float]]] = {}
     with rows_of(path) as rows:
         for row in rows:
+            if row["kind"] not in KINDS[:3] or not row["frame"]:
+                raise ValueError(f"a point of {row['kind'][:40]!r} in frame {row['frame'][:40]!r} is none of a film")
             columns = found.setdefault(row.pop("kind"), {name: [] for name in row if name != "time"})
             for name, values in columns.items():
                 values.append(number_in(row, name))
