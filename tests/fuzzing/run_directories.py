@@ -17,12 +17,12 @@ from fuzzing.configurations import flipped
 
 # what stands in the place of an entry that was of another kind
 OTHERS: list[Any] = [
-    None, True, 3, -1, 10**400, 0.5, float("nan"), float("inf"), "x", "", "\x1b[2J", "1e999", [], [3], [None], ["x"], {}, {"a": 1},
-    {"a": None}, {"a": "x"}, {"a": {"a": {"a": "x"}}}, {"a": [3]},
+    None, True, 3, -1, 10**400, 0.5, float("nan"), float("inf"), "x", "", "\x1b[2J", "1e999", [], [3], [None], ["x"], {},
+    {"a": 1}, {"a": None}, {"a": "x"}, {"a": {"a": {"a": "x"}}}, {"a": [3]},
 ]  # fmt: skip
 # files that verbs write beside those of a fit, as small as their readers take them
 MORE = {
-    "starts.csv": "start,loss,optimum,converged,dropped,evaluations,D start,D\n0,1.5,1,True,,9,0.3,0.2\n1,2.5,2,False,1,9,0.1,0.4\n",
+    "starts.csv": "start,loss,optimum,converged,dropped,D start,D\n0,1.5,1,True,,0.3,0.2\n1,2.5,2,False,1,0.1,0.4\n",
     "points.csv": "kind,time,frame,x,charge\ntrue,0.0,0,0.5,1\n",
     "profiles.json": '{"profiles": [{"control": "D", "unit": "1", "low": 0.1, "high": 0.2, "remark": "a"}]}',
     "identifiability.json": '{"at": "estimate", "controls": [{"control": "D", "word": "vague", "projection": 0.5}]}',
@@ -92,7 +92,9 @@ def with_more(run: Path) -> Path:
     for name, content in MORE.items():
         (run / name).write_text(content)
     summary = json.loads((run / "summary.json").read_text())
-    summary["recordings"] = {"a": {"fit": summary["fit"], "forecast": summary["forecast"], "own": {"b": 1.0}, "frames": 3}}
+    summary["recordings"] = {
+        "a": {"fit": summary["fit"], "forecast": summary["forecast"], "own": {"b": 1.0}, "frames": 3}
+    }
     (run / "summary.json").write_text(json.dumps(summary))
     return run
 

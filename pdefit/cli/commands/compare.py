@@ -147,8 +147,7 @@ def _difference(first: RunFiles, other: RunFiles) -> str:
 
 def _sigma(fit: RunFiles, field: str) -> list[float]:
     """The smallest and the largest standard deviation of a variable; none where they are unknown or zero."""
-    stated = fit.summary.sigma.get(field)
-    known = [x for x in stated if isinstance(x, float) and x > 0] if isinstance(stated, list) else []
+    known = [x for x in fit.summary.sigma.get(field) or [] if x is not None and x > 0]
     return sorted({min(known), max(known)}) if known else []
 
 

@@ -31,7 +31,7 @@ _WORDS = {
 _BASES = tuple(kind.base for kind in KINDS)
 # missing entries that an error names, at most
 _SHOWN = 4
-# the largest number of things that an object may have: memories, products, substeps
+# the largest number of things: starts, memories, products, substeps
 _MOST = 1_000_000
 # stands for an object that is chosen later
 AUTO = {"name": "auto"}
@@ -125,7 +125,7 @@ def _called(target: Target, node: Mapping[str, Any], path: str, label: str) -> A
     arguments = dict[str, Any]()
     for key, value in node.items():
         hint, below = hints.get(key, Any), _below(path, key)
-        if label and key != "seed" and type(value) is int and value > _MOST and _counts(hint):
+        if key != "seed" and type(value) is int and value > _MOST and _counts(hint):
             raise PdefitError(f"{below} expects a whole number up to {_MOST}, but got {value}")
         # a converter may take more than the hint of its field
         arguments[key] = _inside(hint, value, below) if key in late else read(hint, value, below, floats=not label)

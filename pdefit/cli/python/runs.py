@@ -114,11 +114,8 @@ class Run:
         if not (word and reason):
             raise PdefitError(f"'{self.directory}' has no verdict ({self.state}); {self._remedy}")
         evidence = self._files.summary.evidence
-        reasons = evidence.get("reasons")
         # a file of another version has the line alone
-        if not (isinstance(reasons, list) and reasons and all(isinstance(x, str) for x in reasons)):
-            return Verdict(word, (reason,))
-        return Verdict(word, tuple(reasons), str(evidence.get("next") or ""))
+        return Verdict(word, tuple(evidence.get("reasons") or [reason]), str(evidence.get("next") or ""))
 
     @functools.cached_property
     def fields(self) -> xarray.Dataset:

@@ -190,7 +190,10 @@ def _positions(scale: Variable) -> np.ndarray:
         raise TypeError("positions that are no list")
     if size := too_large(scale.shape):
         raise PdefitError(f"'{scale.name}' in '{scale.path}' takes {size} of memory; name the directory of another run")
-    return scale.array() if scale.is_text else scale.stored[()]
+    found = scale.array() if scale.is_text else scale.stored[()]
+    if found.dtype.kind == "f" and not np.all(np.isfinite(found)):
+        raise ValueError("positions that are not finite")
+    return found
 
 
 def lazy_fields(path: Path) -> "xarray.Dataset":

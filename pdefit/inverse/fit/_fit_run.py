@@ -8,12 +8,23 @@ from typing import Any, Generic
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit._util.errors import PdefitError, first_line
+from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.time_loop import EXPLOSIVE
 from pdefit.inverse.fit.compiled_loop import MOST, Carry, EvaluationLog, first_carry, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
-from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
+from pdefit.inverse.fit.result import (
+    Fit,
+    Place,
+    Progress,
+    Record,
+    RunState,
+    pack,
+    records,
+    saved_weights,
+    taken_over,
+    unpack,
+)
 from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
 from pdefit.inverse.fit.stages import Stage, keeps, new_weights, prepares, resized, same_windows, with_windows
@@ -220,15 +231,9 @@ class FitRun(Generic[Objective]):
         arrays = {k: v for part in packed for k, v in part.items()}
         return RunState(numbers, arrays | self.steps.arrays(self.functional))
 
+    @taken_over("this experiment")
     def restore(self, saved: RunState) -> None:
         """Take over the state of a saved fit. One that does not fit this one is refused."""
-        try:
-            self._restore(saved)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            what = first_line(error)
-            raise PdefitError(f"The saved state does not fit this experiment ({what}); start a new run") from None
-
-    def _restore(self, saved: RunState) -> None:
         numbers = dict(saved.numbers)
         steps, place = numbers.pop("steps"), Place.from_numbers(numbers)
         if not isinstance(steps, dict) or not 0 <= place.stage <= len(self.stages):

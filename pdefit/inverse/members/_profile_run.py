@@ -13,7 +13,7 @@ from scipy import special
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.vector import FEW
-from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.result import RunState, taken_over
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.holding import run_holding
@@ -239,6 +239,7 @@ class ProfileRun:
         begun = {} if self.inner is None else {"profiles.begun": np.asarray(self.inner.own.theta0)}
         return RunState({**inner.numbers, "under_way": self.inner is not None}, arrays | begun | inner.arrays)
 
+    @taken_over("these profiles")
     def restore(self, saved: RunState) -> None:
         """Take over the state of saved profiles."""
         for name in self._ARRAYS:

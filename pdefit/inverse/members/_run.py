@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
-from pdefit.inverse.fit.result import RunState, pack, unpack
+from pdefit.inverse.fit.result import RunState, pack, taken_over, unpack
 from pdefit.inverse.fit.stages import Stage, keeps, prepares
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members.members import Members
@@ -204,15 +203,17 @@ class MemberRun:
         numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.evaluations.sum())}
         return RunState(numbers, arrays | pack("carry", self.carry))
 
+    @taken_over("these members")
     def restore(self, saved: RunState) -> None:
-        """Take over the state of saved fits."""
-        arrays, count = saved.arrays, self.own.count
-        self.stage = int(saved.numbers["stage"])
-        if not 0 <= self.stage < len(self.stages) or arrays["theta"].shape[:1] != (count,):
-            raise PdefitError("The saved state does not fit these members; start a new run")
+        """Take over the state of saved fits. One that does not fit these is refused."""
+        arrays, self.stage = saved.arrays, int(saved.numbers["stage"])
+        if not 0 <= self.stage < len(self.stages):
+            raise ValueError("stage")
         self._use(int(saved.numbers["windows"]))
         for name in self._ARRAYS:
-            setattr(self, name, np.array(arrays[name]))
+            # as many members as run together now need not have done so before
+            found = arrays[name] if name == "slots" else unpack(name, getattr(self, name), arrays)
+            setattr(self, name, np.array(found))
         like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
         self.carry = unpack("carry", like, arrays)
 

@@ -24,8 +24,6 @@ from pdefit.inverse.uncertainty.control_values import are_numbers, moved
 
 # evaluations of a repetition, which begins at the estimate
 _MOST = 50
-# repetitions at most
-_REPETITIONS = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Bootstrap:
 
     **Arguments:**
 
-    - `count`: the number of repetitions, up to 100000; default 200.
+    - `count`: the number of repetitions; default 200.
     - `kind`: `parametric` (the default) adds new noise of the stated sigma to the fit. `blocks` adds its own residuals in
       blocks of successive frames, drawn at random. This keeps their size, and their correlation within a block.
       `recordings` draws whole recordings with replacement, and tells of the numbers that all share. It holds where a
@@ -56,8 +54,8 @@ class Bootstrap:
     steps: int | None = None
 
     def __post_init__(self):
-        if not 2 <= self.count <= _REPETITIONS:
-            raise PdefitError(f"bootstrap.count expects 2 to {_REPETITIONS} repetitions, but got {self.count}")
+        if self.count < 2:
+            raise PdefitError(f"bootstrap.count expects 2 or more, but got {self.count}")
         if self.block is not None and self.block < 1:
             raise PdefitError(f"bootstrap.block expects a number of frames, 1 or more, but got {self.block}")
         if self.steps is not None and self.steps < 2:

@@ -19,8 +19,8 @@ Design = Literal["sobol", "latin_hypercube"]
 Within = Literal["bounds", "prior", "spread"]
 # the rest of a normal density that no start comes from, at either end
 _TAIL = 1e-3
-# starts at most, and arrays of their size
-_MOST, _COPIES = 100_000, 8
+# arrays of all starts in memory
+_COPIES = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Starts:
 
     **Arguments:**
 
-    - `count`: the number of starts, up to 100000; default 20.
+    - `count`: the number of starts; default 20.
     - `design`: `sobol` points (the default) or a `latin_hypercube`. Both fill the space more evenly than random points.
     - `within`: what numbers are drawn from. `bounds`: between them, evenly in search space. `prior`: the control's prior.
       `spread`: from the guess divided by `factor` to the guess times `factor`. A number without bounds, or
@@ -55,8 +55,8 @@ class Starts:
     keep: int = 5
 
     def __post_init__(self):
-        if not 1 <= self.count <= _MOST:
-            raise PdefitError(f"starts.count expects 1 to {_MOST} starts, each of which is a fit, but got {self.count}")
+        if self.count < 1:
+            raise PdefitError(f"starts.count expects 1 or more, but got {self.count}")
         if not self.factor > 1:
             raise PdefitError(f"starts.factor expects a number above 1, but got {self.factor}")
         if self.keep < 0:

@@ -18,7 +18,7 @@ KINDS: dict[str, dict[Any, Any]] = {
     "summary.json": get_type_hints(Summary) | dict.fromkeys(("own", "seconds", "memory", "invariant_drift"), _NUMBERS) | {
         "fit": _FIT, "forecast": {"baseline": {}}, "sigma": {...: [_NUMBER]}, "likelihood": {"prior": {...: str}},
         "recordings": {...: {"fit": _FIT, "forecast": {}, "own": _NUMBERS}}, "intervals": {"not_identifiable": [str]},
-        "evidence": {"reasons": [str]}, "posterior": {"eigenvalues": [_NUMBER], "degrees_of_freedom": _NUMBER},
+        "evidence": {"reasons": [str], "next": str}, "posterior": {"eigenvalues": [_NUMBER], "degrees_of_freedom": _NUMBER},
     },
     "plan.json": {"unknowns": {...: int}, "evaluation": {}, "process_bytes": _NUMBER},
     "provenance.json": {
