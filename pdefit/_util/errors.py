@@ -2,7 +2,8 @@
 
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -32,6 +33,15 @@ def sentence(message: str) -> str:
     """A message in one line without control characters, shortened in its middle beyond 1000 characters."""
     text = " ".join(printable(message).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+
+
+@contextmanager
+def taken_over(of: str) -> Iterator[None]:
+    """A block that takes over a saved state. What is missing in it, or of another kind, becomes one sentence."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise PdefitError(f"The saved state does not fit {of} ({first_line(error)}); start a new run") from None
 
 
 def of_the_machine(error: BaseException, place: str = "") -> str | None:

@@ -8,23 +8,12 @@ from typing import Any, Generic
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, taken_over
 from pdefit.integrate.loop.time_loop import EXPLOSIVE
 from pdefit.inverse.fit.compiled_loop import MOST, Carry, EvaluationLog, first_carry, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
-from pdefit.inverse.fit.result import (
-    Fit,
-    Place,
-    Progress,
-    Record,
-    RunState,
-    pack,
-    records,
-    saved_weights,
-    taken_over,
-    unpack,
-)
+from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
 from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
 from pdefit.inverse.fit.stages import Stage, keeps, new_weights, prepares, resized, same_windows, with_windows

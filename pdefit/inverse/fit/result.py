@@ -2,8 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
 import equinox as eqx
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit._util.errors import PdefitError, first_line
+from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
@@ -71,15 +70,6 @@ def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
         return value if isinstance(leaf, np.ndarray) else jnp.asarray(value)
 
     return eqx.combine(jax.tree_util.tree_map_with_path(restored, dynamic), static)
-
-
-@contextmanager
-def taken_over(of: str) -> Iterator[None]:
-    """A block that takes over a saved state. What is missing in it, or of another kind, becomes one sentence."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise PdefitError(f"The saved state does not fit {of} ({first_line(error)}); start a new run") from None
 
 
 def saved_weights(

@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import special
 
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, taken_over
 from pdefit.inverse.controls.vector import FEW
-from pdefit.inverse.fit.result import RunState, taken_over
+from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.holding import run_holding

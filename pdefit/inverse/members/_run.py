@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pdefit._util.errors import taken_over
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
-from pdefit.inverse.fit.result import RunState, pack, taken_over, unpack
+from pdefit.inverse.fit.result import RunState, pack, unpack
 from pdefit.inverse.fit.stages import Stage, keeps, prepares
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members.members import Members

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from pdefit.inverse.fit.result import RunState, taken_over, unpack
+from pdefit._util.errors import taken_over
+from pdefit.inverse.fit.result import RunState, unpack
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.fit_members import AT_ONCE, outcome, stages_of
