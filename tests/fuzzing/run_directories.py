@@ -28,6 +28,12 @@ MORE = {
     "identifiability.json": '{"at": "estimate", "controls": [{"control": "D", "word": "vague", "projection": 0.5}]}',
     "discovery.json": '{"values": 9, "rivals": 1, "misses": false, "sets": [{"formula": "u", "terms": 1, "chi2": 2.0}]}',
 }
+SWAPPED = (".json", ".yaml", ".csv", ".h5")
+# files of a run that is shown, those with most readers more often
+SHOWN = [
+    *["summary.json"] * 4, *["fields.h5", "state/state.h5"] * 2, "plan.json", "provenance.json", "certificate.json", *MORE,
+    "parameters.csv", "residuals.csv", "forecast.csv", "history.h5", ".hydra/config.yaml", ".lock", "run.log", "FAILED",
+]  # fmt: skip
 
 
 def spoiled(path: Path, rng: random.Random) -> str:
