@@ -12,6 +12,10 @@ from typing import Any
 import numpy as np
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.memory import too_large
+
+# bytes in memory of one byte of text, and the most levels and the largest whole number of JSON
+_COPIES, _LEVELS, _LARGEST = 8, 50, 1e308
 
 
 @contextmanager
@@ -64,11 +68,39 @@ def write_json(path: Path, content: object) -> None:
     write_text(path, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
 
 
+def read_text(path: Path) -> str:
+    """The content of a text file that pdefit wrote."""
+    with suppress(OSError, ValueError):
+        # to open a pipe or a device could block for ever
+        if path.is_file() and not too_large((path.stat().st_size, _COPIES), 1):
+            return path.read_text(encoding="utf-8")
+    raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy")
+
+
+def parsed_json(text: str) -> Any:
+    """The content of a JSON text that pdefit wrote.
+
+    **Errors:** ValueError or RecursionError for any other text, for numbers that no float holds, and for more than 50 levels.
+    """
+    content = json.loads(text)
+    if not _is_written(content, _LEVELS):
+        raise ValueError("numbers or levels that pdefit never writes")
+    return content
+
+
+def _is_written(x: Any, levels: int) -> bool:
+    if not isinstance(x, dict | list):
+        return not isinstance(x, int) or abs(x) < _LARGEST
+    return levels > 0 and all(_is_written(value, levels - 1) for value in (x.values() if isinstance(x, dict) else x))
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The mapping in a JSON file that pdefit wrote."""
+    text = read_text(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = parsed_json(text)
+        json.dumps(content, allow_nan=False)
+    except (ValueError, RecursionError):
         raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
     if not isinstance(content, dict):
         raise PdefitError(f"'{path}' is not what pdefit wrote; put it back from a copy")

@@ -14,6 +14,10 @@ class PdefitError(Exception):
     a traceback. Any other exception is a bug and keeps its traceback.
     """
 
+    def __str__(self) -> str:
+        # names in it may come from a foreign file
+        return printable(super().__str__())
+
 
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message, or its type where it has none."""
@@ -38,9 +42,14 @@ def refusing(what: str) -> Iterator[None]:
         ) from None
 
 
+def printable(text: str) -> str:
+    """A text that no terminal takes for a command: control characters other than line ends become spaces."""
+    return text if text.isprintable() else "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 def sentence(message: str) -> str:
     """A message in one line without control characters, shortened in its middle beyond 1000 characters."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+    text = " ".join(printable(message).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 

@@ -3,13 +3,20 @@
 import math
 import numbers
 from collections.abc import Iterable, Sequence
-from html import escape
+from html import escape as escaped
 
 import numpy as np
 from jaxtyping import Array
 
+from pdefit._util.errors import printable
+
 # most numbers that a cell holds one by one
 _FEW = 4
+
+
+def escape(text: str) -> str:
+    """A text as it stands in a page, without control characters."""
+    return escaped(printable(text))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], lines: Iterable[str] = ()) -> str:

@@ -22,7 +22,6 @@ from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
-from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util import interrupts
@@ -35,6 +34,7 @@ from pdefit.cli.config.configuration import readable, register_resolvers
 from pdefit.cli.config.hydra_guard import guarded
 from pdefit.cli.runtime import equations, plugins, processes, run_directory
 from pdefit.cli.runtime import process as stopwatch
+from pdefit.cli.runtime.console import Console
 from pdefit.cli.runtime.process import settle
 from pdefit.cli.sweeps.record import recorded_sweep
 from pdefit.output.store.runs import RunFiles

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.memory import too_large
 from pdefit.systems.time_series import increasing, interpolated, note
 
 # slopes of parabolas, unlike monotone ones, are linear in the values
@@ -95,6 +96,8 @@ class Interpolant(eqx.Module):
             raise PdefitError(
                 f"knots expects a number for time, if there are times, and {d} for space, but got {knots}"
             )
+        if size := too_large((*knots, *components)):
+            raise PdefitError(f"knots = {[*knots]} take {size} of memory; take fewer")
         box = zip(np.zeros(d) if origin is None else origin, extent, knots[-d:], wraps, strict=True)
         axes = [low + length * np.linspace(0.0, 1.0, n, endpoint=not wrap) for low, length, n, wrap in box]
         between = None if times is None else np.linspace(times[0], times[-1], knots[0])

@@ -14,9 +14,11 @@ import pytest
 from fuzzing import cases, hostile
 from fuzzing.command import LIMIT, answer, complaint
 
+from pdefit.output.store.fit_checkpoint import load_state, save_state
+
 CONFIGURATIONS = [(kind, i) for kind, count in (("entries", 100), ("text", 40), ("experiment_file", 15), ("override", 15))
                   for i in range(count)]  # fmt: skip
-FILES = {"data": 70, "check_verb": 60, "foreign": 100, "planets": 15, "run_files": 35, "table": 10}
+FILES = {"data": 70, "check_verb": 60, "foreign": 100, "planets": 15, "run_files": 35, "table": 10, "shown_runs": 40}
 # until the first case of a child: JAX is imported
 BATCH_SECONDS = 600
 
@@ -149,6 +151,18 @@ def test_environment_variables_make_paths(tmp_path, monkeypatch):
     cases.run_directory(tmp_path, cases.written(content))
     given = answer(tmp_path, ["resume", "run"])
     assert given.code == 0 and not complaint(given), given
+
+
+@pytest.mark.parametrize("key", ["iterations", "events"])
+def test_a_saved_state_without_a_number_is_one_sentence(key, finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    saved = load_state(run / "state")
+    assert saved is not None
+    for numbers in ({**saved.numbers, key: None}, {k: v for k, v in saved.numbers.items() if k != key}):
+        shutil.rmtree(run / "state")
+        save_state(run / "state", saved._replace(numbers=numbers))
+        given = answer(tmp_path, ["resume", run.name, "max_iterations=3"])
+        assert given.code == 1 and not complaint(given) and "does not fit this experiment" in given.err, given
 
 
 def test_a_finished_run_stays_one_when_it_cannot_go_on(finished, tmp_path):

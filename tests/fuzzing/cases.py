@@ -1,14 +1,17 @@
 """Cases by number: what is damaged, what is asked, and what is wrong with the answer."""
 
+import contextlib
 import copy
 import functools
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import hydra
 import yaml
@@ -18,10 +21,12 @@ from omegaconf import OmegaConf
 from fuzzing.command import answer, complaint
 from fuzzing.configurations import damaged, damaged_text, flipped
 from fuzzing.data_files import CELLS, FILM, damage, damaged_foreign, damaged_table, film
-from fuzzing.run_directories import contents, spoiled, worse
+from fuzzing.run_directories import SHOWN, SWAPPED, contents, odd, spoiled, swapped, with_more, worse
+from pdefit import PdefitError, load_run
 from pdefit.cli.config.configuration import register_resolvers
 from pdefit.cli.runtime import plugins
 from pdefit.data.readers.locate import locate
+from pdefit.output.pictures.drawn import Drawn
 
 _FRONT = ("experiment=reaction/fisher_front", f"system.grid.shape=[{CELLS}]", "times.count=7", "max_iterations=1")
 # small enough to be built in a tenth of a second
@@ -261,9 +266,59 @@ def run_files(folder: Path, rng: random.Random, base: Path) -> tuple[str, str]:
     return f"{arguments}: {'; '.join(told)}", wrong or (f"changed: {lost}" if lost else "") or worse(run, before)
 
 
+# exceptions that are no sentence, in the notes of a report or on the terminal
+_BUG = re.compile(r"(?<!Pdefit)\b(Type|Value|Key|Index|Attribute|Recursion|Overflow|ZeroDivision|UnicodeDecode)Error\b")
+
+
+def shown_runs(folder: Path, rng: random.Random, base: Path) -> tuple[str, str]:
+    """Entries of another kind, pipes and links in a run that is loaded, reported, compared and asked to go on."""
+    first, run = (with_more(shutil.copytree(base, folder / name)) for name in ("other", "run"))
+    told = []
+    for _ in range(rng.choice([1, 1, 2])):
+        path = run / rng.choice(SHOWN)
+        how = rng.choice([swapped, swapped, swapped, odd]) if path.is_file() and path.suffix in SWAPPED else odd
+        told.append(how(path, rng))
+    verb = rng.choice(["load", "load", "report", "compare", "resume", "certify"])
+    if verb == "load":
+        given, shown = answer(folder, ["--version"]), _loaded(run)
+    else:
+        arguments = {"compare": ["compare", str(first), "run"], "resume": ["resume", "run", "max_iterations=3"]}
+        with mock.patch("pdefit.cli.run.pictures.pictures", lambda *_, **__: Drawn()):
+            given = answer(folder, arguments.get(verb, [verb, "run"]))
+        page = run / "report.html"
+        shown = given.out + given.err + (page.read_text() if page.is_file() else "")
+    shutil.rmtree(folder / "compare", ignore_errors=True)
+    wrong = complaint(given) or ("a raw escape" if "\x1b" in shown else "") or "".join(_BUG.findall(shown))
+    return f"{verb}: {'; '.join(told)}", wrong or _strays(folder)
+
+
+def _loaded(run: Path) -> str:
+    """All that Python shows of a run, or the sentences that refuse it."""
+    shown = ""
+    with contextlib.suppress(PdefitError):
+        loaded = load_run(run)
+        for part in (
+            "__repr__",
+            "_repr_html_",
+            "state",
+            "summary",
+            "parameters",
+            "history",
+            "verdict",
+            "fields",
+            "figures",
+        ):
+            try:
+                found = getattr(loaded, part)
+                shown += found() if callable(found) else ""
+            except PdefitError as error:
+                shown += str(error)
+    return shown
+
+
 def _strays(folder: Path) -> str:
     """Files that no command should have made."""
-    allowed = {"film.h5", "planets.h5", "table.csv", "run", "mine", "runs", "multirun", "outputs", "other.h5"}
+    allowed = {"film.h5", "planets.h5", "table.csv", "run", "mine", "runs", "multirun", "outputs", "other.h5", "other"}
     strays = [p.name for p in folder.iterdir() if p.name not in allowed]
     half = [p.name for p in folder.rglob("*") if "partial" in p.name]
     return f"left behind: {strays + half}" if strays + half else ""
@@ -271,7 +326,19 @@ def _strays(folder: Path) -> str:
 
 KINDS: dict[str, Callable[..., tuple[str, str]]] = {
     f.__name__: f
-    for f in (entries, text, experiment_file, override, data, check_verb, foreign, planets, table, run_files)
+    for f in (
+        entries,
+        text,
+        experiment_file,
+        override,
+        data,
+        check_verb,
+        foreign,
+        planets,
+        table,
+        run_files,
+        shown_runs,
+    )
 }
 
 
@@ -304,6 +371,6 @@ def batch(counts: dict[str, int], folder: Path, base: Path, sender: Any) -> None
     """Many cases in a process of their own: before and after each, tell which it is and what is wrong with it."""
     for kind, seed in ((kind, seed) for kind, count in counts.items() for seed in range(count)):
         sender.send((f"{kind} {seed}", ""))
-        told, wrong = check(kind, seed, folder, *([base] if kind == "run_files" else []))
+        told, wrong = check(kind, seed, folder, *([base] if kind in ("run_files", "shown_runs") else []))
         sender.send((f"{kind} {seed}", f"{told}\n{wrong}" if wrong else ""))
     sender.send(("the end", ""))

@@ -25,7 +25,7 @@ from pdefit.output.pictures.compare import Misfit, misfits, write_compare_page
 from pdefit.output.pictures.report import as_text, estimate_and_interval
 from pdefit.output.store.fit_checkpoint import differences
 from pdefit.output.store.runs import RunFiles, find_runs, recordings_in
-from pdefit.output.store.tables import read_parameters, write_rows
+from pdefit.output.store.tables import in_lines, read_parameters, write_rows
 
 # runs that stand beside each other, rows that are shown of a table, and frames whose residuals are drawn, at most
 _MOST_RUNS, _MOST_ROWS, _MOST_FRAMES = 8, 60, 400
@@ -69,8 +69,12 @@ def run_compare(arguments: list[str], console: Console) -> None:
     lines = zip(runs, results, entries, changed, strict=True)
     write_rows(out / "compare.csv", [{"run": str(run), **one, **two, **three} for run, one, two, three in lines])
     cells = [{key.replace("_", " "): as_text(x) for key, x in of.items() if x is not None} for of in results]
-    for of, row in [(of, row) for of, parameters in zip(cells, rows, strict=True) for row in parameters]:
-        of[f"{row.control} ({row.unit})".removesuffix(" (1)")] = "; ".join(filter(None, estimate_and_interval(row)))
+    for of, row, many in [
+        (of, *line) for of, parameters in zip(cells, rows, strict=True) for line in in_lines(parameters)
+    ]:
+        of[f"{row.control} ({row.unit})".removesuffix(" (1)")] = "; ".join(
+            filter(None, estimate_and_interval(row, many))
+        )
     keys = dict.fromkeys(key for of in cells for key in of)
     # what there is many of comes last, so that a long table is cut there
     keys = sorted(keys, key=lambda key: key.startswith(("rms residual", "y0.")))[:_MOST_ROWS]
@@ -96,6 +100,9 @@ def _finished(run: Path) -> RunFiles:
         raise PdefitError(f"'{run}' is a run of pdefit {files.verb}, which estimates nothing; name runs of pdefit fit")
     if files.state != "done":
         raise PdefitError(f"'{run}' is not finished ({files.state}); pdefit resume {run} goes on")
+    _ = files.summary, files.content("plan.json")
+    if files.wrong:
+        raise PdefitError("; ".join(files.wrong))
     return files
 
 
@@ -144,8 +151,7 @@ def _difference(first: RunFiles, other: RunFiles) -> str:
 
 def _sigma(fit: RunFiles, field: str) -> list[float]:
     """The smallest and the largest standard deviation of a variable; none where they are unknown or zero."""
-    stated = fit.summary.sigma.get(field)
-    known = [x for x in stated if isinstance(x, float) and x > 0] if isinstance(stated, list) else []
+    known = [x for x in fit.summary.sigma.get(field) or [] if x is not None and x > 0]
     return sorted({min(known), max(known)}) if known else []
 
 

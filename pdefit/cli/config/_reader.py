@@ -31,6 +31,8 @@ _WORDS = {
 _BASES = tuple(kind.base for kind in KINDS)
 # missing entries that an error names, at most
 _SHOWN = 4
+# the largest number of things: starts, memories, products, substeps
+_MOST = 1_000_000
 # stands for an object that is chosen later
 AUTO = {"name": "auto"}
 
@@ -123,6 +125,8 @@ def _called(target: Target, node: Mapping[str, Any], path: str, label: str) -> A
     arguments = dict[str, Any]()
     for key, value in node.items():
         hint, below = hints.get(key, Any), _below(path, key)
+        if key != "seed" and type(value) is int and value > _MOST and _counts(hint):
+            raise PdefitError(f"{below} expects a whole number up to {_MOST}, but got {value}")
         # a converter may take more than the hint of its field
         arguments[key] = _inside(hint, value, below) if key in late else read(hint, value, below, floats=not label)
     where = f"{path} ({label})" if label else path
@@ -148,7 +152,7 @@ def read(hint: Any, value: Any, path: str, floats: bool = False) -> Any:
     - `hint`, `value`: the type, and what stands at `path`.
     - `floats`: whether a whole number becomes a float where one is expected.
     """
-    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    options = _options(hint)
     but, plain = f"got {value!r}", list[Any]()
     for option in options:
         rules = getattr(option, "__metadata__", ())
@@ -238,6 +242,17 @@ def _target(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Targ
     if not isinstance(name, str):
         raise PdefitError(f"{path}.name expects text, but got {name!r}")
     return lookup(name, next((base for base in bases if name in names(base)), bases[-1]), path)
+
+
+def _counts(hint: Any) -> bool:
+    """Test for a hint of a number of things, which sizes in bytes are not."""
+    options = _options(hint)
+    return int in options and float not in options
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the one type."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
 
 
 def _is_section(hint: Any) -> bool:

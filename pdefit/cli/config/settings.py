@@ -116,11 +116,11 @@ class PosteriorSettings:
     **Arguments:**
 
     - `rank`: the most eigenpairs.
-    - `samples`: the number of samples in posterior.h5.
+    - `samples`: the number of samples in posterior.h5, up to 10000.
     """
 
     rank: Annotated[int, count(1, "posterior=null leaves it out")]
-    samples: WholeNumber = 0
+    samples: Annotated[int, Expected("a whole number up to 10000", lambda x: is_whole(x) and x <= 10_000)] = 0
 
 
 def _posterior(node: Any, path: str) -> PosteriorSettings | None:

@@ -3,7 +3,6 @@
 import base64
 import functools
 import os
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,15 @@ import jax
 import numpy as np
 import pandas
 import xarray
-from rich.console import Console
 
-from pdefit._util.errors import PdefitError
-from pdefit._util.html import interval, table
+from pdefit._util.errors import PdefitError, sentence
+from pdefit._util.html import escape, interval, table
 from pdefit._util.trees import demand_float64
 from pdefit.analysis.goodness.evidence import Verdict
 from pdefit.cli.config.compose import apart
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.recorded import at_best, open_run, same_problem
+from pdefit.cli.runtime.console import Console
 from pdefit.cli.runtime.equations import using
 from pdefit.data.readers.fields import lazy_fields
 from pdefit.inverse.objective.compiled import VALUE
@@ -117,11 +116,8 @@ class Run:
         if not (word and reason):
             raise PdefitError(f"'{self.directory}' has no verdict ({self.state}); {self._remedy}")
         evidence = self._files.summary.evidence
-        reasons = evidence.get("reasons")
         # a file of another version has the line alone
-        if not (isinstance(reasons, list) and reasons and all(isinstance(x, str) for x in reasons)):
-            return Verdict(word, (reason,))
-        return Verdict(word, tuple(reasons), str(evidence.get("next") or ""))
+        return Verdict(word, tuple(evidence.get("reasons") or [reason]), str(evidence.get("next") or ""))
 
     @functools.cached_property
     def fields(self) -> xarray.Dataset:
@@ -169,7 +165,7 @@ class Run:
         return f"pdefit resume {self.directory} goes on" if self._files.verb == "fit" else "run its command again"
 
     def __repr__(self) -> str:
-        return f"Run({str(self.directory)!r}): {self._headline()}"
+        return sentence(f"Run({str(self.directory)!r}): {self._headline()}")
 
     def _headline(self) -> str:
         try:
@@ -193,6 +189,7 @@ class Run:
             doubted = within and row.interval_trusted is False
             cells = span([one.estimate for one in many]), f"({within})" if doubted else within, row.truth
             rows.append((row.control, row.unit, *cells))
+        lines += self._files.wrong
         if summary.loss_final is not None and summary.iterations is not None:
             lines.append(f"loss {summary.loss_final:.5g} after {summary.iterations} iterations")
         if len(found) > _MOST_ROWS:

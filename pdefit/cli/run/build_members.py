@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.memory import in_words, too_large
 from pdefit._util.trees import cast
 from pdefit.analysis.goodness.holdout import withhold
 from pdefit.cli.config.settings import Settings
@@ -26,6 +27,8 @@ from pdefit.inverse.shooting.trajectories import cut, laid_out
 
 # members at whose guesses the common step is chosen, at most
 _TRIED = 64
+# of each member in memory: as it is built, beside the others, and among those that run together
+_COPIES = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +60,11 @@ def build_members(settings: Settings) -> MemberExperiment:
     if any(c.smoothing is not None or c.modes is not None for c in pattern.controls.items):
         raise PdefitError(
             "members expect numbers and states cell by cell; fit smooth fields one by one, e.g. in a sweep"
+        )
+    one = sum(x.nbytes for x in jax.tree.leaves(pattern) if isinstance(x, jax.Array | np.ndarray))
+    if size := too_large((len(names), one, _COPIES), 1):
+        raise PdefitError(
+            f"{len(names)} members of {in_words(one)} each take {size} of memory; fit them in several runs"
         )
     functionals, truths = [pattern], [_truth(first.truth, first.source.true_paths, pattern)]
     with one_file(settings, settings.members):

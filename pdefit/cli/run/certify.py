@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from pdefit._util.atomic import read_json, write_json
+from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.command_line import boolean, options_among
 from pdefit.cli.config.settings import Job, Settings
@@ -25,6 +25,7 @@ from pdefit.cli.runtime.terminal import say
 from pdefit.inverse.certify.certificate import Certificate, NormalEquations, certify
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.output.store.runs import RunFiles
 
 log = logging.getLogger("pdefit")
 
@@ -59,9 +60,9 @@ class Certificates:
         A failure is reported by `demand`, when all results are written.
         """
         settings, stage = self._job.settings, self._exp.stages[-1]
-        recorded = read_json(self._path) if self._path.is_file() else {}
+        recorded = RunFiles(self._job.directory).content(_FILE)
         # near a minimum a wrong factor of the gradient goes unseen, unless the guess was tested
-        known = found.equations if stage.optimizer.tangents and recorded.get("start", {}).get("passed") else None
+        known = found.equations if stage.optimizer.tangents and (recorded.get("start") or {}).get("passed") else None
         equations = None if known is None else known[1]
         certificate = certified(found.functional, found.theta, self._exp, settings, stage, equations)
         write_json(self._path, {**recorded, "end": certificate.as_dict()})
@@ -206,9 +207,8 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
 
 def _hashes(directory: Path) -> dict[str, Any]:
     """Hashes of equations and data that the certificate of a run holds."""
-    recorded = read_json(directory / _FILE)
-    certificate = recorded.get("end") or recorded.get("start")
-    hashes = certificate.get("hashes") if isinstance(certificate, dict) else None
-    if not isinstance(hashes, dict):
+    recorded = RunFiles(directory).content(_FILE)
+    hashes = (recorded.get("end") or recorded.get("start") or {}).get("hashes")
+    if not hashes:
         raise PdefitError(f"'{directory / 'certificate.json'}' is not what pdefit wrote; put it back from a copy")
     return hashes

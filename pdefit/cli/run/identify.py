@@ -1,6 +1,5 @@
 """Identifiability of the unknowns of an experiment, or of a run, as `pdefit identify`."""
 
-import csv
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.output.pictures.identifiability import draw_identifiability
 from pdefit.output.pictures.report import write_report
 from pdefit.output.store.runs import RunFiles
-from pdefit.output.store.tables import number, write_rows
+from pdefit.output.store.tables import number, number_in, rows_of, write_rows
 
 # the change of a control, as a part of its size, whose effect is shown; and the most numbers that are changed
 _CHANGE, _MOST = 0.1, 30
@@ -155,15 +154,12 @@ def _spread(files: RunFiles, noise: float) -> dict[str, float]:
     """The range of every number over the starts that are as good as the best, as a part of its size there; by name."""
     if not files.has("starts.csv"):
         return {}
-    with open(files.path("starts.csv"), newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row.get("loss")]
-    try:
-        losses = np.asarray([float(row["loss"]) for row in rows])
+    with rows_of(files.path("starts.csv")) as every:
+        rows = [row for row in every if row["loss"]]
+        losses = np.asarray([number_in(row, "loss") for row in rows])
         good = [row for row, loss in zip(rows, losses, strict=True) if loss <= losses.min() + _AS_GOOD * noise**2]
         ends = {name.removesuffix(" start"): name for name in (good[0] if good else {}) if name.endswith(" start")}
-        values = {name: np.asarray([float(row[name]) for row in good]) for name in ends}
-    except (KeyError, ValueError):
-        raise PdefitError(f"'{files.path('starts.csv')}' is damaged; put it back from a copy") from None
+        values = {name: np.asarray([number_in(row, name) for row in good]) for name in ends}
     return {name: float(np.ptp(x) / np.max(np.abs(x))) for name, x in values.items() if np.any(x)}
 
 

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
-from rich.console import Console
 
 from pdefit._util.cache import cache_folder, contents, digest, without_addresses
 from pdefit._util.depends import depends
@@ -20,6 +19,7 @@ from pdefit._util.errors import PdefitError, first_line, with_space
 from pdefit._util.trees import named_fields, promoted
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import Initial, StateFile
+from pdefit.cli.runtime.console import Console
 from pdefit.cli.runtime.terminal import RunsProgress
 from pdefit.data.readers.locate import locate
 from pdefit.integrate.preparation import AbstractPreparation, prepare

@@ -15,6 +15,7 @@ import numpy as np
 from rich.markup import escape
 
 from pdefit._util import interrupts
+from pdefit._util.errors import refusing
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.course import Course
 from pdefit.cli.run.experiment import Experiment
@@ -62,8 +63,9 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
     )
     if processes.follows():
         return _together(fit, settings)
-    keep = 0 if resume is None else resume.iterations
-    printed = [] if resume is None else list(resume.numbers["events"])
+    with refusing("this experiment"):
+        keep = 0 if resume is None else resume.iterations
+        printed = [] if resume is None else list(resume.numbers["events"])
     course = Course(directory / "course.h5", exp, settings.store.dtype, job.name, keep)
     with HistoryFile(directory / "history.h5", recorded.names(), keep) as history, FitProgress(console) as bar:
 

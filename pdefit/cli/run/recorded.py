@@ -1,5 +1,6 @@
 """Existing run directories: configuration, experiment and checkpoint, and whether the problem is still the same."""
 
+import io
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from pdefit._util.atomic import read_json
+from pdefit._util.atomic import read_json, read_text
 from pdefit._util.cache import contents, digest
 from pdefit._util.errors import OTHER_STATE, PdefitError, first_line, refusing
 from pdefit.cli.config.command_line import named_directory
@@ -38,8 +39,9 @@ def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
     for override in overrides:
         if not override.partition("=")[0].strip() or "=" not in override:
             raise PdefitError(f"'{override}' is not of the form key=value")
+    text = read_text(path)
     try:
-        cfg = OmegaConf.load(path)
+        cfg = OmegaConf.load(io.StringIO(text))
     except (OmegaConfBaseException, PdefitError) as error:
         raise readable(error) from None
     # YAML raises almost any exception for damaged text
@@ -110,11 +112,7 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
     command = made.get("command")
     if not isinstance(command, list) or command[1:2] != ["fit"]:
         raise PdefitError(f"'{directory}' was not made by pdefit fit, so pdefit {verb} cannot work on it")
-    if links := files.links():
-        raise PdefitError(
-            f"'{directory}' has links that lead out of it ({', '.join(links)}), and {verb} could write through them; put the "
-            f"files themselves there, or remove the links"
-        )
+    files.refuse_links(verb)
     cfg = read_recorded(config, arguments[1:])
     # sums over another number of cores differ by round-off
     if cfg["cores"] is None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pdefit._util.errors import printable
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.members.fit_members import MemberProgress
 
@@ -56,7 +57,7 @@ class _BarOrLines:
         """Print a line, unless one was printed just before."""
         if at_once or time.perf_counter() - self._printed > self._every:
             self._printed = time.perf_counter()
-            print(line, file=sys.stderr, flush=True)
+            print(printable(line), file=sys.stderr, flush=True)
 
 
 class FitProgress(_BarOrLines):

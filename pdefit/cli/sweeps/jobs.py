@@ -108,6 +108,8 @@ def what_is_left(words: Sequence[str], files: Sequence[str], console: Console) -
         raise PdefitError(f"'{sweep.directory}' was made with {named}; name the same, since only you can trust files")
     jobs = jobs_of(sweep)
     left = [job.name for job in jobs if job.state in OPEN]
+    for job in jobs:
+        job.files.refuse_links("sweep resume")
     console.print(f"{escape(str(sweep.directory))}: {tally(jobs)}", highlight=False, soft_wrap=True)
     return sweep, left, ["-m", *sweep.words, *words[1:], f"hydra.sweep.dir='{sweep.directory}'"]
 

@@ -85,7 +85,8 @@ class Film:
             count, self.total = int(n_done.stored[()]), int(time.shape[0])
             self.ts: np.ndarray = np.asarray(time.stored[:count], float)
             self.time_unit = str(time.attributes.get("unit", ""))
-            if self.time_unit != EVALUATION and not np.all(np.diff(self.ts) > 0):
+            rising = np.all(np.isfinite(self.ts)) and np.all(np.diff(self.ts) > 0)
+            if self.time_unit != EVALUATION and not rising:
                 raise PdefitError(f"The times in '{self.path}' do not increase, so the film is damaged; put it back")
             self.title = str(file.attributes.get("title", ""))
             later = np.flatnonzero(phase.stored[:count])
@@ -190,7 +191,10 @@ def _positions(scale: Variable) -> np.ndarray:
         raise TypeError("positions that are no list")
     if size := too_large(scale.shape):
         raise PdefitError(f"'{scale.name}' in '{scale.path}' takes {size} of memory; name the directory of another run")
-    return scale.array() if scale.is_text else scale.stored[()]
+    found = scale.array() if scale.is_text else scale.stored[()]
+    if found.dtype.kind == "f" and not np.all(np.isfinite(found)):
+        raise ValueError("positions that are not finite")
+    return found
 
 
 def lazy_fields(path: Path) -> "xarray.Dataset":

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def open_hdf5(path: Path) -> h5py.File:
     """A file opened without a lock; with HDF5's own, where this process has it open that way, as xarray does."""
+    _refuse_pipe(path)
     try:
         return h5py.File(path, "r", locking=False)
     except OSError as error:
@@ -34,6 +35,7 @@ def open_netcdf(path: Path) -> "xarray.Dataset":
     # it takes half a second to import
     import xarray
 
+    _refuse_pipe(path)
     with open(path, "rb") as file:
         # classic NetCDF cannot lead to other files
         classic = file.read(3) == b"CDF"
@@ -42,6 +44,12 @@ def open_netcdf(path: Path) -> "xarray.Dataset":
             refuse_foreign(file, path)
     engine: Any = {"engine": "scipy"} if classic else {"engine": "h5netcdf", "phony_dims": "access"}
     return xarray.open_dataset(path, decode_times=False, decode_timedelta=False, **engine)
+
+
+def _refuse_pipe(path: Path) -> None:
+    """Refuse what is no file: to open a pipe or a device could block for ever."""
+    if not path.is_file():
+        raise PdefitError(f"'{path}' is missing, or no file; put it back from a copy")
 
 
 def refuse_foreign(file: h5py.File, path: Path) -> None:

@@ -206,15 +206,16 @@ class MemberRun:
 
     @refusing("these members")
     def restore(self, saved: RunState) -> None:
-        """Take over the state of saved fits."""
-        arrays, count = saved.arrays, self.own.count
-        self.stage = int(saved.numbers["stage"])
+        """Take over the state of saved fits. One that does not fit these is refused."""
+        arrays, self.stage = saved.arrays, int(saved.numbers["stage"])
         # a state that is taken after the last stage has no evaluation under way
-        if not 0 <= self.stage <= len(self.stages) or arrays["theta"].shape[:1] != (count,):
-            raise ValueError("stage or theta")
+        if not 0 <= self.stage <= len(self.stages):
+            raise ValueError("stage")
         self._use(int(saved.numbers["windows"]))
         for name in self._ARRAYS:
-            setattr(self, name, np.array(arrays[name]))
+            # as many members as run together now need not have done so before
+            found = arrays[name] if name == "slots" else unpack(name, getattr(self, name), arrays)
+            setattr(self, name, np.array(found))
         if self.stage == len(self.stages):
             return
         like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from pdefit._util.errors import refusing
-from pdefit.inverse.fit.result import RunState
+from pdefit.inverse.fit.result import RunState, unpack
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.fit_members import AT_ONCE, outcome, stages_of
@@ -203,15 +203,11 @@ class Explorer:
     @refusing("these starts")
     def restore(self, saved: RunState) -> None:
         """Take over the state of a saved exploration. One that does not fit this one is refused."""
-        rung = saved.numbers.get("rung")
-        if not isinstance(rung, int) or not 0 <= rung < len(self.rungs):
+        self.rung = saved.numbers["rung"]
+        if not 0 <= self.rung < len(self.rungs):
             raise ValueError("rung")
         for name in self._ARRAYS:
-            array = saved.arrays.get(f"starts.{name}")
-            if array is None or array.shape != getattr(self, name).shape:
-                raise ValueError(name)
-            setattr(self, name, np.array(array))
-        self.rung = rung
+            setattr(self, name, np.array(unpack(f"starts.{name}", getattr(self, name), saved.arrays)))
         if saved.numbers["under_way"]:
             self.run = self._begun()
             self.run.restore(saved)

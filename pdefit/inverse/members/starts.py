@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 from scipy import special
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.memory import too_large
 from pdefit.inverse.controls.priors import LogNormal, Normal
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.controls.vector import BoundControl
@@ -18,6 +19,8 @@ Design = Literal["sobol", "latin_hypercube"]
 Within = Literal["bounds", "prior", "spread"]
 # the rest of a normal density that no start comes from, at either end
 _TAIL = 1e-3
+# arrays of all starts in memory
+_COPIES = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +71,10 @@ class Starts:
         - `seed`: of the design and of random weights.
         """
         controls, theta0 = functional.controls, np.asarray(functional.theta0)
+        if size := too_large((self.count, theta0.size, _COPIES)):
+            raise PdefitError(
+                f"{self.count} starts of {theta0.size} unknowns take {size} of memory; set starts.count smaller"
+            )
         numbers = [c for c in controls.items if not (c.is_state or c.is_field or c.smoothing is not None)]
         single = [c for c in numbers if c.shape == () or len(c.labels) == c.size > 1]
         cube = self._cube(sum(c.size for c in single), seed)

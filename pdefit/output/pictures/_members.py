@@ -1,6 +1,5 @@
 """Figures of many fits: histograms of their numbers, records of the worst and of typical ones, and many starts."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import xarray
 from pdefit.data.readers.fields import open_film
 from pdefit.output.pictures.style import BAD, COLORS, GOOD, OBSERVED, PALE, figure, panel_grid, readable_times
 from pdefit.output.store.members import read_members
+from pdefit.output.store.tables import number, number_in, rows_of
 
 # panels of numbers and of members at most, and how many of these are the worst
 _MOST_NUMBERS, _MOST_MEMBERS, _WORST = 12, 12, 5
@@ -127,11 +127,12 @@ def _draw_records(path: Path, records: Sequence[Record]) -> None:
 
 def draw_starts(path: Path, file: Path) -> None:
     """J of all starts from the best to the worst, and where the numbers of each optimum lie."""
-    with open(file, newline="", encoding="utf-8") as table:
-        rows = [{name: _number(cell) for name, cell in row.items()} for row in csv.DictReader(table)]
-    ended = sorted((r for r in rows if r["loss"] is not None), key=lambda r: r["loss"] or 0.0)
     known = {"start", "loss", "optimum", "converged", "dropped", "evaluations"}
-    names = [n for n in rows[0] if n not in known and not n.endswith(" start")][:6]
+    with rows_of(file) as table:
+        names = [n for n in (table or [{}])[0] if n not in known and not n.endswith(" start")][:6]
+        wanted = ("loss", "optimum", *names)
+        rows = [{n: number(number_in(row, n)) if row[n] else None for n in wanted} for row in table]
+    ended = sorted((r for r in rows if r["loss"] is not None), key=lambda r: r["loss"] or 0.0)
     with figure(path, 7.0, 2.8) as fig:
         left, right = fig.subplots(1, 2, width_ratios=(2, 3))
         for place, row in enumerate(ended):
@@ -140,7 +141,7 @@ def draw_starts(path: Path, file: Path) -> None:
         losses = [r["loss"] or 0.0 for r in ended]
         wide = losses and min(losses) > 0 and max(losses) > 10 * min(losses)
         left.set(yscale="log" if wide else "linear", xlabel="start, the best first", ylabel="J where it ended")
-        for column, name in enumerate(names):
+        for column, name in enumerate(names if ended else ()):
             middle = ended[0][name] or 1.0
             for row in ended[::-1]:
                 best, x = row["optimum"] == 1, row[name]
@@ -151,13 +152,6 @@ def draw_starts(path: Path, file: Path) -> None:
         spread = [(r[n] or 0.0) / (ended[0][n] or 1.0) for r in ended for n in names]
         if spread and min(spread) > 0 and max(spread) > 10 * min(spread):
             right.set_yscale("log")
-
-
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None
 
 
 def _series(record: xarray.DataArray, e: int) -> np.ndarray:

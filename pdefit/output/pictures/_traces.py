@@ -184,9 +184,8 @@ def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: 
         for k, name in enumerate(n for n in columns if not n.endswith(" baseline")):
             # a line of one time does not show
             axes.plot(ts, positive[name], marker="o" if len(ts) == 1 else "", color=COLORS[k % 9], label=name)
-            axes.plot(
-                ts, positive[f"{name} baseline"], marker="x" if len(ts) == 1 else "", color=COLORS[k % 9], **dashed
-            )
+            below = positive.get(f"{name} baseline", np.full_like(ts, np.nan))
+            axes.plot(ts, below, marker="x" if len(ts) == 1 else "", color=COLORS[k % 9], **dashed)
         axes.plot([], [], color="black", label="forecast")
         axes.plot([], [], color="black", label=baseline, **dashed)
         label = with_unit("error", unit) if unit else "relative error"

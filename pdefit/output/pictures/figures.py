@@ -45,7 +45,9 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
         raise unknown("format", form, FORMATS)
     files, drawn = RunFiles(run), Drawn()
     folder = files.path("figures")
-    drawn.notes += [f"{name} is a link that leads out of the run, and is not read" for name in files.links()]
+    drawn.notes += [
+        f"{name} is a link that leads out of the run, or no file, and is not read" for name in files.links()
+    ]
     lacking = files.lacking()
     if lacking:
         drawn.notes.append(f"{files.state}; not there: {', '.join(lacking)}")
@@ -100,6 +102,7 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
                     drawn.notes.append("no fields: fields.h5 holds no complete frame yet")
         except PdefitError as error:
             drawn.notes.append(f"no fields: {error}")
+    drawn.notes += files.wrong
     # what some of these do not show is no reason for a note
     drawn.files = [file for file in drawn.files if file.is_file()]
     return drawn

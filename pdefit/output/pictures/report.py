@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 from pdefit._util.atomic import write_text
-from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.errors import PdefitError, printable, with_space
 from pdefit._util.html import interval
 from pdefit.data.readers.fields import open_film
 from pdefit.output.store.runs import RunFiles
@@ -62,7 +62,7 @@ def template(name: str) -> jinja2.Template:
     # summaries of unfinished runs may lack any entry at any depth; ChainableUndefined shows it as a dash
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pdefit.output.pictures", ""), autoescape=True, undefined=jinja2.ChainableUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, finalize=lambda x: printable(x) if type(x) is str else x,
     )  # fmt: skip
     environment.filters.update(shown=as_text, with_space=with_space)
     return environment.get_template(name)
@@ -133,7 +133,7 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
 def _identified(files: RunFiles) -> dict[str, Any]:
     """The answer of `pdefit identify`: the number of identifiable controls, and a row for each of the others."""
     found = files.content("identifiability.json")
-    controls = [c for c in found.get("controls") or [] if isinstance(c, dict)]
+    controls = found.get("controls") or []
     keys = ("control", "projection", "verdict", "moved_alone", "moved_compensated")
     vague = [tuple(c.get(key) for key in keys) for c in controls if c.get("word") != "identifiable"]
     known = len(controls) - len(vague)
@@ -142,7 +142,7 @@ def _identified(files: RunFiles) -> dict[str, Any]:
 
 def _profiles(files: RunFiles) -> list[tuple[Any, ...]]:
     """A row for each number that `pdefit profile` has followed: its interval, that of the matrix, and what ends it else."""
-    found = [one for one in files.content("profiles.json").get("profiles") or [] if isinstance(one, dict)]
+    found = files.content("profiles.json").get("profiles") or []
     return [
         (
             one.get("control"),
@@ -158,13 +158,13 @@ def _profiles(files: RunFiles) -> list[tuple[Any, ...]]:
 def _discovered(files: RunFiles) -> dict[str, Any]:
     """The answer of `pdefit discover`: a row for each set of terms, and whether the data decide between them."""
     found = files.content("discovery.json")
-    sets = [one for one in found.get("sets") or [] if isinstance(one, dict)]
+    sets = found.get("sets") or []
     keys = ("formula", "terms", "chi2", "criterion", "held_out")
     rows = [tuple(one.get(key) for key in keys) for one in sets[:_MOST_ROWS]]
     return {"rows": rows, "values": found.get("values"), "rivals": found.get("rivals"), "misses": found.get("misses")}
 
 
-def estimate_and_interval(row: ParameterRow, many: Sequence[ParameterRow]) -> tuple[str, str]:
+def estimate_and_interval(row: ParameterRow, many: Sequence[ParameterRow] = ()) -> tuple[str, str]:
     """Estimate and interval, with two digits beyond the width of the interval; seven digits without an interval.
 
     An interval that is not to be trusted stands in brackets. A line of many numbers tells their range.
@@ -229,8 +229,7 @@ def _data(files: RunFiles) -> dict[str, Any]:
         told.append(f"fields.h5 cannot be shown: {error}")
     noise = [("observed values", files.summary.fit.get("values"))]
     for field, found in files.summary.sigma.items():
-        shown = ", ".join(f"{x:.4g}" for x in found[:6]) if isinstance(found, list) else str(found)
-        noise.append((f"sigma of {field}", shown))
+        noise.append((f"sigma of {field}", ", ".join(f"{x:.4g}" for x in found[:6] if x is not None)))
     return {"rows": rows, "told": "; ".join(told), "noise": noise}
 
 
@@ -242,11 +241,9 @@ def _correlations(summary: Summary) -> list[tuple[str, str]]:
         )
         for field, along in (summary.fit.get("whiteness") or {}).items()
         for axis, found in along.items()
-        if isinstance(found, dict) and isinstance(found.get("value"), float)
+        if found.get("value") is not None
     ]
-    tests = [
-        t for t in summary.fit.get("structure") or [] if isinstance(t, dict) and isinstance(t.get("excess"), float)
-    ]
+    tests = [t for t in summary.fit.get("structure") or [] if t.get("excess") is not None]
     return rows + [
         (f"residuals of {t.get('variable')} {t.get('where')}", f"{t['excess']:+.1f} standard deviations")
         for t in tests[:3]
@@ -271,13 +268,13 @@ def _costs(files: RunFiles) -> list[tuple[str, Any, Any]]:
 def _commands(files: RunFiles, made: dict[str, Any]) -> list[str]:
     """The command of the run, those that resumed it, and the one that certifies it again."""
     command = made.get("command")
-    if not isinstance(command, list) or not command:
+    if not command:
         return []
-    resumed = [r.get("command") or [] for r in made.get("resumed") or [] if isinstance(r, dict)]
-    lines = [shlex.join(map(str, words)) for words in (command, *resumed)]
+    resumed = [r.get("command") or [] for r in made.get("resumed") or []]
+    lines = [shlex.join(words) for words in (command, *resumed)]
     if files.verb == "fit":
         equations = made.get("equations")
-        named = [str(equations.get("path"))] if isinstance(equations, dict) else []
+        named = [str(equations.get("path"))] if equations else []
         again = shlex.join(["pdefit", "certify", str(files.directory), *named])
         lines.append(f"{again}    # tests the gradient on this machine")
     return lines

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pdefit._util.atomic import beside
+from pdefit._util.atomic import beside, parsed_json
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.hdf5 import open_hdf5, refuse_foreign
+from pdefit.output.store._kinds import KINDS, as_kind
 from pdefit.output.store._surviving import SurvivingFile
 
 # the newest checkpoint, and the one before it, which is read if the newest is damaged
@@ -61,33 +62,32 @@ def save_state(folder: Path, saved: Saved) -> None:
 def load_state(folder: Path) -> Saved | None:
     """Newest checkpoint that is complete, or None if none was ever written."""
     generations = [folder / name for name in (NEWEST, BEFORE) if (folder / name).exists()]
+    wrong: dict[str, list[str]] = {}
     for path in generations:
-        saved = _read(path)
+        saved = _read(path, wrong.setdefault(f"'{path}'", []))
         if saved is not None:
             return saved if path == generations[0] else saved._replace(damaged=str(generations[0]))
     if generations:
-        named = " and ".join(f"'{path}'" for path in generations)
+        named = " and ".join(f"{path} ({'; '.join(of)})" if of else path for path, of in wrong.items())
         raise PdefitError(f"{named} cannot be read; put the file back from a copy, or start a new run")
     return None
 
 
-def _read(path: Path) -> Saved | None:
-    """Content of a file, or None if it fails its checksum or is not what `save_state` writes."""
+def _read(path: Path, wrong: list[str]) -> Saved | None:
+    """Content of a file, or None if it fails its checksum or is not what `save_state` writes; `wrong` gets reasons."""
     try:
-        # opening a pipe or a device could block for ever
-        if not path.is_file():
-            return None
         with open_hdf5(path) as file:
             refuse_foreign(file, path)
             arrays = {str(file[key].attrs["name"]): _array(file[key]) for key in file}
             about: dict[str, Any] = dict(file.attrs)
-            saved = Saved(json.loads(about["numbers"]), arrays, json.loads(about["origin"]))
+            saved = Saved(parsed_json(about["numbers"]), arrays, parsed_json(about["origin"]))
             expected = about["sha256"]
         whole = _checksum(saved) == expected and _is_complete(saved)
-    # h5py raises almost any exception for damaged bytes, and JSON RecursionError for deep nesting
+        as_kind(saved.numbers, KINDS[NEWEST], "", wrong)
+    # h5py raises almost any exception for damaged bytes
     except Exception:
         return None
-    return saved if whole else None
+    return saved if whole and not wrong else None
 
 
 def _array(dataset: Any) -> np.ndarray:

@@ -21,7 +21,11 @@ RUNNING, _BEAT, _DEAD = "RUNNING", 20.0, 300.0
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
     """Lock of a directory against other processes; it ends with the block or the process."""
-    with open(directory / ".lock", "a+", encoding="utf-8") as file:
+    path = directory / ".lock"
+    # the target of a link would be emptied, and a pipe cannot be
+    if path.is_symlink() or path.exists() and not path.is_file():
+        raise PdefitError(f"'{path}' is a link, or no file; remove it")
+    with open(path, "a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

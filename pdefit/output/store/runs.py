@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pdefit._util.atomic import read_json
-from pdefit._util.errors import PdefitError
+from pdefit._util.errors import PdefitError, sentence
+from pdefit.output.store._kinds import KINDS, as_kind
 from pdefit.output.store.fit_checkpoint import Saved, load_state
 from pdefit.output.store.run_lock import RUNNING, lives
 from pdefit.output.store.summary import Summary
@@ -25,10 +26,12 @@ _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
 class RunFiles:
     """Files of a run directory. What they hold is read when it is first used, and kept.
 
-    JSON files that are missing, damaged, half-written or links to elsewhere read as empty.
+    JSON files that are missing, damaged, half-written or links to elsewhere read as empty, and so do entries of another
+    kind. Sentences about damage are kept in `wrong`, once each.
     """
 
     directory: Path
+    wrong: dict[str, None] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
     def path(self, name: str) -> Path:
         """Path of a file or folder of the run, whether it exists or not.
@@ -46,17 +49,20 @@ class RunFiles:
     def content(self, name: str) -> dict[str, Any]:
         """Content of a JSON file."""
         try:
-            return read_json(self.directory / name) if self.has(name) else {}
-        except PdefitError:
-            return {}
+            found = read_json(self.directory / name) if self.has(name) else {}
+        except PdefitError as error:
+            found, self.wrong[str(error)] = {}, None
+        wrong = list[str]()
+        found = as_kind(found, KINDS.get(name, {}), "", wrong)
+        self.wrong.update(
+            (f"'{self.directory / name}' is damaged: {told}; put it back from a copy", None) for told in wrong
+        )
+        return found
 
     @functools.cached_property
     def summary(self) -> Summary:
         """The content of summary.json."""
-        try:
-            return Summary.read(self.path("summary.json"))
-        except PdefitError:
-            return Summary()
+        return Summary.of(self.content("summary.json"))
 
     @functools.cached_property
     def provenance(self) -> dict[str, Any]:
@@ -70,8 +76,7 @@ class RunFiles:
 
     def refuse_old(self) -> None:
         """Refuse a run of pdefit 0.1, whose configuration and files have other names."""
-        versions = self.provenance.get("versions")
-        made_by = str(versions.get("pdefit")) if isinstance(versions, dict) else ""
+        made_by = str((self.provenance.get("versions") or {}).get("pdefit"))
         if made_by.startswith("0.1."):
             raise PdefitError(
                 f"'{self.directory}' was made by pdefit {made_by}, whose runs this version does not read; go on with it by "
@@ -91,22 +96,34 @@ class RunFiles:
         return path.is_file() and _is_inside(path, self.directory)
 
     def links(self) -> list[str]:
-        """Paths of the links that lead out of the run; they are not followed."""
-        found = (path for path in self.directory.rglob("*") if path.is_symlink())
-        return sorted(str(p.relative_to(self.directory)) for p in found if not _is_inside(p, self.directory))
+        """Paths of the links that lead out of the run, and of pipes and devices; they are not followed or opened."""
+        return sorted(
+            str(p.relative_to(self.directory))
+            for p in self.directory.rglob("*")
+            if (p.is_symlink() and not _is_inside(p, self.directory))
+            or (p.exists() and not (p.is_file() or p.is_dir()))
+        )
+
+    def refuse_links(self, verb: str) -> None:
+        """Refuse to write into a run with links that lead out of it, for a verb."""
+        if links := self.links():
+            raise PdefitError(
+                f"'{self.directory}' has links that lead out of it, or pipes ({', '.join(links)}), and {verb} could "
+                f"write through them; put the files themselves there, or remove them"
+            )
 
     @property
     def verb(self) -> str:
         """Verb that made the run: `fit`, `simulate`, ..."""
-        command = self.provenance.get("command")
-        return str(command[1]) if isinstance(command, list) and len(command) > 1 else "fit"
+        command = self.provenance.get("command") or []
+        return command[1] if len(command) > 1 else "fit"
 
     @property
     def state(self) -> str:
         """State of the run in words: done, running, or interrupted, failed or killed with the reason."""
         for mark in ("FAILED", "INTERRUPTED"):
             if self.has(mark):
-                return f"{mark.lower()}: {self.text(mark).strip() or 'no reason was written'}"
+                return f"{mark.lower()}: {sentence(self.text(mark)) or 'no reason was written'}"
         if self.has("DONE"):
             return "done"
         if self.has(RUNNING):

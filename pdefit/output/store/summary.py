@@ -1,12 +1,11 @@
 """summary.json: what a run found, in one record."""
 
 import dataclasses
-import types
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
-from pdefit._util.atomic import read_json, write_json
+from pdefit._util.atomic import write_json
 
 Section = dict[str, Any]
 
@@ -83,10 +82,10 @@ class Summary:
     reference_error: float | None = None
 
     @classmethod
-    def read(cls, path: Path) -> "Summary":
-        """The record in a file. Raises `PdefitError` where it is missing or damaged."""
-        content = read_json(path)
-        return cls(**{name: _entry(content.get(name), kind) for name, kind in get_type_hints(cls).items()})
+    def of(cls, content: Mapping[str, Any]) -> "Summary":
+        """The record in the content of a file."""
+        names = [f.name for f in dataclasses.fields(cls)]
+        return cls(**{name: content[name] for name in names if content.get(name) is not None})
 
     def write(self, path: Path, entries: Collection[str] = ()) -> None:
         """Write summary.json: entries of these names, without any those of a fit."""
@@ -94,12 +93,3 @@ class Summary:
         names = names[: names.index("recordings")]
         names += [name for name in ("recordings", "members") if getattr(self, name)]
         write_json(path, {name: getattr(self, name) for name in entries or names})
-
-
-def _entry(x: Any, kind: Any) -> Any:
-    """An entry of a file if it is of its kind, else None where that is allowed, or what is empty."""
-    kinds = [get_origin(k) or k for k in (get_args(kind) if isinstance(kind, types.UnionType) else (kind,))]
-    if type(x) is int and float in kinds:
-        return float(x)
-    # not isinstance: a bool is no number
-    return x if type(x) in kinds else None if types.NoneType in kinds else kinds[0]()

@@ -9,14 +9,16 @@ import dataclasses
 import io
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import numpy as np
 
-from pdefit._util.atomic import beside, write_text
-from pdefit._util.errors import PdefitError
+from pdefit._util.atomic import beside, read_text, write_text
+from pdefit._util.errors import PdefitError, first_line
+from pdefit.data.readers.fields import KINDS
 
 if TYPE_CHECKING:
     import xarray
@@ -69,26 +71,46 @@ def write_frames(path: Path, frames: Iterable["xarray.Dataset"]) -> None:
             rows.to_csv(neighbour, mode="a" if number else "w", header=not number)
 
 
+@contextmanager
+def rows_of(path: Path) -> Iterator[list[dict[str, str]]]:
+    """The rows of a table by column, for a block that reads them. What it finds missing or wrong becomes a `PdefitError`."""
+    text = read_text(path)
+    try:
+        rows = list(csv.DictReader(io.StringIO(text, newline=""), restval=""))
+        if any(None in row for row in rows):
+            raise ValueError("a row has more cells than there are columns")
+        yield rows
+    except (KeyError, ValueError, csv.Error) as error:
+        what = f"column {error} is missing" if isinstance(error, KeyError) else first_line(error)
+        raise PdefitError(f"'{path}' is damaged ({what}); put it back from a copy") from None
+
+
+def number_in(row: Mapping[str, str], name: str) -> float:
+    """The number in a column of a row."""
+    try:
+        return float(row[name])
+    except ValueError:
+        raise ValueError(f"column {name!r} holds {row[name][:40]!r}, where a number is expected") from None
+
+
 def read_series(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Times (T,) and series of a table that `write_series` made; NaN where a cell is empty."""
-    with open(path, newline="", encoding="utf-8") as file:
-        header, *rows = list(csv.reader(file))
-    values = np.asarray([[float(c) if c else np.nan for c in row] for row in rows])
-    return values[:, 0], {name: values[:, i] for i, name in enumerate(header) if i}
+    with rows_of(path) as rows:
+        columns = {n: np.asarray([number_in({n: row[n] or "nan"}, n) for row in rows]) for n in (rows or [{}])[0]}
+        return columns.pop("time"), columns
 
 
 def read_points(path: Path) -> dict[str, dict[str, np.ndarray]]:
     """Columns of numbers of points.csv by kind. Raises `PdefitError` where it is damaged."""
     found: dict[str, dict[str, list[float]]] = {}
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                columns = found.setdefault(row.pop("kind"), {name: [] for name in row if name != "time"})
-                for name, values in columns.items():
-                    values.append(float(row[name]))
-        return {kind: {name: np.asarray(x) for name, x in columns.items()} for kind, columns in found.items()}
-    except (OSError, ValueError, KeyError, TypeError, csv.Error):
-        raise PdefitError(f"'{path}' is damaged, or no table of points; put it back from a copy") from None
+    with rows_of(path) as rows:
+        for row in rows:
+            if row["kind"] not in KINDS[:3] or not row["frame"]:
+                raise ValueError(f"a point of {row['kind'][:40]!r} in frame {row['frame'][:40]!r} is none of a film")
+            columns = found.setdefault(row.pop("kind"), {name: [] for name in row if name != "time"})
+            for name, values in columns.items():
+                values.append(number_in(row, name))
+    return {kind: {name: np.asarray(x) for name, x in columns.items()} for kind, columns in found.items()}
 
 
 def _cell(x: Any) -> Any:
@@ -182,21 +204,14 @@ def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
 
 def read_parameters(path: Path) -> list[ParameterRow]:
     """Rows of a table that `write_parameters` made. Raises `PdefitError` where it is missing or damaged."""
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            return [
-                ParameterRow(**{name: _value(cells.get(name) or "", kind) for name, kind in COLUMNS.items()})
-                for cells in csv.DictReader(file)
-            ]
-    # a damaged table may lack columns, or hold text for numbers
-    except (OSError, ValueError, KeyError, TypeError, csv.Error):
-        raise PdefitError(f"'{path}' is missing or damaged; put it back from a copy") from None
+    with rows_of(path) as rows:
+        return [ParameterRow(**{name: _value(row, name, kind) for name, kind in COLUMNS.items()}) for row in rows]
 
 
-def _value(cell: str, kind: type) -> Any:
+def _value(row: Mapping[str, str], name: str, kind: type) -> Any:
     """Cell as the type of its column; an empty one is None where the type allows that."""
-    if kind is str:
-        return cell
-    if cell == "" and type(None) in get_args(kind):
+    if type(None) in get_args(kind) and not row.get(name):
         return None
-    return {"True": True, "False": False}[cell] if kind in (bool, bool | None) else float(cell)
+    if kind in (bool, bool | None):
+        return bool(("False", "True").index(row[name]))
+    return row[name] if kind is str else number_in(row, name)

@@ -12,6 +12,8 @@ from pdefit.systems.terms.base import AbstractTerm
 
 # the part of usual weights that the last layer starts with
 _SMALL = 0.1
+# layers and neurons of a layer at most: more could neither be compiled nor be learned
+_LAYERS, _NEURONS = 50, 1000
 
 
 class Network(AbstractTerm):
@@ -25,7 +27,7 @@ class Network(AbstractTerm):
     - `inputs`: the names of its inputs.
     - `sizes`: the usual size of each, by which it is divided. By default 1, and in an experiment what the data show.
     - `size`: the usual size of the term; by default as `sizes`.
-    - `width`, `depth`: neurons of a hidden layer, and the number of these layers; default 8 and 2.
+    - `width`, `depth`: neurons of a hidden layer, up to 1000, and the number of these layers, up to 50; default 8 and 2.
     - `seed`: of the weights; default 0.
     """
 
@@ -51,8 +53,10 @@ class Network(AbstractTerm):
             raise PdefitError(
                 f"A network expects an input or more, and positive sizes, one for each, but got {list(self.inputs)} and {sizes}"
             )
-        if width < 1 or depth < 1:
-            raise PdefitError(f"A network expects a layer and a neuron or more, but got width {width}, depth {depth}")
+        if not (1 <= width <= _NEURONS and 1 <= depth <= _LAYERS):
+            raise PdefitError(
+                f"A network expects 1 to {_LAYERS} layers of 1 to {_NEURONS} neurons, but got width {width}, depth {depth}"
+            )
         net = eqx.nn.MLP(len(self.inputs), "scalar", width, depth, jnp.tanh, key=jax.random.key(seed), dtype=float)
         last = jax.tree.map(lambda w: _SMALL * w, net.layers[-1])
         self.net = eqx.tree_at(lambda n: n.layers[-1], net, last)

@@ -191,9 +191,9 @@ def _unfinished(run: Path) -> None:
     [
         (_unfinished, "is not finished (interrupted"),
         (lambda run: _replace(run / "provenance.json", '"fit"', '"simulate"'), "a run of pdefit simulate"),
-        (lambda run: (run / "summary.json").write_text("{"), "damaged summary.json"),
-        (lambda run: _change_fit(run, lambda fit: fit.update(chi2="many")), "damaged summary.json"),
-        (lambda run: (run / "plan.json").write_text('{"unknowns": ["D"]}'), "damaged summary.json or plan.json"),
+        (lambda run: (run / "summary.json").write_text("{"), "summary.json' is missing or damaged"),
+        (lambda run: _change_fit(run, lambda fit: fit.update(chi2="many")), "summary.json' is damaged: fit.chi2"),
+        (lambda run: (run / "plan.json").write_text('{"unknowns": ["D"]}'), "plan.json' is damaged: unknowns"),
         (lambda run: (run / "parameters.csv").unlink(), "parameters.csv"),
         (lambda run: (run / "fields.h5").write_bytes(b"\x89HDF"), "fields.h5"),
         (lambda run: (run / ".hydra" / "config.yaml").write_text("a: ["), "config.yaml"),

@@ -6,6 +6,8 @@ The words of a rule are promises. So "a whole number >= 2" makes 1, -1 and 1.5, 
 import dataclasses
 import inspect
 import math
+import re
+import tracemalloc
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ from pdefit.cli.config._registry import KINDS
 from pdefit.cli.config._types import Read, argument_hints, converted
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import StateFile
+from pdefit.cli.config.starts import StartsSettings
 
 VALUES = {
     "text": "no_such_name", "whole": 3, "zero": 0, "negative": -1, "fraction": 3.5, "nan": math.nan, "infinite": math.inf,
@@ -126,6 +129,61 @@ def test_a_wrong_entry_of_a_section_is_one_sentence_that_names_it(name):
 @pytest.mark.parametrize("name", OBJECTS)
 def test_a_wrong_argument_of_an_object_is_one_sentence_that_names_it(name):
     assert not_refused(OBJECTS[name], "here", floats=False) == []
+
+
+# what an object needs beside a count
+NEEDED = {
+    "inputs": ["u"], "low": 0.0, "high": 1.0, "length": 1.0, "knots": [3], "extent": [1.0], "times": [0.0, 1.0],
+    "values": [0.0, 1.0], "stride": [1], "control": "D", "weight": 1.0, "slope": 1.0, "width": 1.0, "boundary": "periodic",
+}  # fmt: skip
+
+
+def counts(target: Any) -> dict[str, Any]:
+    """Arguments that are whole numbers, lists of them among these, each as a number of things."""
+    hints, known = argument_hints(target), inspect.signature(target).parameters
+    whole = {name: hint for name, hint in hints.items() if name in known and "int" in str(hint) and "seed" not in name}
+    return {name: [HUGE] if "[int" in str(hint) else HUGE for name, hint in whole.items()}
+
+
+HUGE = 10**18
+# a whole configuration is more than its sections
+COUNTED = {name: target for name, target in {**SECTIONS, **OBJECTS}.items() if name and counts(target)}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_huge_count_is_one_sentence_or_takes_no_memory(name):
+    target = COUNTED[name]
+    needed = {a for a, p in inspect.signature(target).parameters.items() if p.default is p.empty}
+    for key, value in counts(target).items():
+        node = {k: v for k, v in NEEDED.items() if k in needed} | {key: value}
+        tracemalloc.start()
+        said = refusal(lambda n=node: read_section(target, n, "here") if name in SECTIONS else build(target, n, "here"))
+        taken = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert "\n" not in said and len(said) < 500 and taken < 2**22, f"{key}: {said or taken}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "node", "said"),
+    [
+        ("term", "network", {"inputs": ["u"], "depth": 10**6}, "1 to 50 layers of 1 to 1000 neurons, .* depth 1000000"),
+        (
+            "term",
+            "network",
+            {"inputs": ["u"], "width": 10**9},
+            "width expects a whole number up to 1000000, but got 10",
+        ),
+        ("term", "series", {"inputs": ["u"], "low": 0, "high": 1, "count": HUGE}, "count expects a whole number up to"),
+        ("optimizer", "lbfgs", {"memory": 10**9}, "memory expects a whole number up to 1000000, but got 1000000000"),
+        ("input", "interpolant", {"knots": [HUGE], "extent": [1.0]}, "knots = .* take .* of memory; take fewer"),
+    ],
+)
+def test_the_limit_of_a_count(kind, name, node, said):
+    assert re.search(said, refusal(lambda: build(OBJECTS[f"{kind}: {name}"], node, "here")))
+
+
+def test_the_limit_of_starts():
+    assert "count expects a whole number up to" in refusal(lambda: read_section(StartsSettings, {"count": 10**9}))
 
 
 @pytest.mark.parametrize("path", SECTIONS)

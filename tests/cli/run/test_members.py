@@ -82,6 +82,13 @@ def test_a_member_is_the_experiment_of_its_recording(compose, table):
     np.testing.assert_array_equal(same.theta0, alone.theta0)
 
 
+def test_members_that_do_not_fit_into_memory_are_refused_before_the_second_is_built(compose, table, monkeypatch):
+    monkeypatch.setattr("pdefit.cli.run.build_members._COPIES", 2**60)
+    monkeypatch.setattr("pdefit.cli.run.build_members._another", None)
+    with pytest.raises(PdefitError, match="4 members of .* each take .* of memory; fit them in several runs"):
+        build_members(compose(*_words(table)))
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

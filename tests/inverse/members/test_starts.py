@@ -8,6 +8,7 @@ from small_systems import State
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members.explore import Explorer
 from pdefit.inverse.members.starts import find_optima
 
@@ -93,8 +94,23 @@ def test_an_exploration_goes_on_with_the_same_bits():
         assert np.array_equal(found.theta, whole.theta) and np.array_equal(found.evaluations, whole.evaluations)
         assert np.array_equal(found.dropped, whole.dropped)
     other = Explorer(functional, stages, pdefit.Starts(9, keep=2))
-    with pytest.raises(PdefitError, match="does not fit these starts"):
+    with pytest.raises(PdefitError, match="does not fit this experiment .starts"):
         other.restore(states[0])
+
+
+def test_starts_that_do_not_fit_into_memory_are_refused():
+    with pytest.raises(
+        PdefitError, match="1000000000000 starts of 1 unknowns take .* of memory; set starts.count smaller"
+    ):
+        pdefit.Starts(10**12).points(turning(), seed=0)
+
+
+def test_a_saved_exploration_of_another_kind_is_one_sentence():
+    state = Explorer(turning(), [pdefit.Stage(LM, 3)], pdefit.Starts(8, keep=2)).state()
+    for numbers in ({}, {"rung": "x"}, {"rung": 9}, {"rung": 0, "under_way": True}):
+        explorer = Explorer(turning(), [pdefit.Stage(LM, 3)], pdefit.Starts(8, keep=2))
+        with pytest.raises(PdefitError, match=r"does not fit these (starts|members) \(.*\); start a new run"):
+            explorer.restore(RunState(numbers, state.arrays))
 
 
 def test_optima_are_told_apart_in_standard_errors():

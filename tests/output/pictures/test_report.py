@@ -193,7 +193,7 @@ def test_links_that_lead_out_of_a_run_are_named_and_not_followed(run, tmp_path):
         "parameters.csv",
         "summary.json",
     ):
-        assert name in text.partition("Links that lead out of the run, which are not followed:")[2][:400]
+        assert name in text.partition("Links that lead out of the run, or pipes, which are not read:")[2][:400]
         assert f"{name} is a link that leads out of the run" in notes
     assert text.count("<img") == 4 and secret.read_text().startswith("SECRET")
 

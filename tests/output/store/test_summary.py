@@ -1,8 +1,8 @@
 import json
+import re
 
 import pytest
 
-from pdefit._util.errors import PdefitError
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.summary import Summary
 
@@ -12,7 +12,7 @@ FIT = Summary(experiment="front", loss_final=1.5, iterations=3, fit={"chi2": 2.0
 def test_what_is_written_is_read(tmp_path):
     path = tmp_path / "summary.json"
     FIT.write(path)
-    assert Summary.read(path) == FIT and RunFiles(tmp_path).summary == FIT
+    assert RunFiles(tmp_path).summary == FIT
     content = json.loads(path.read_text())
     # a fit says what it has not, and has no entries of others
     assert content["forecast"] is None and not {"recordings", "own", "solver"} & {*content}
@@ -23,15 +23,21 @@ def test_what_is_written_is_read(tmp_path):
 def test_odd_entries_read_as_empty(tmp_path):
     path = tmp_path / "summary.json"
     path.write_text('{"experiment": 3, "fit": null, "loss_final": 2, "iterations": 1.5, "converged": 1, "new": 1}')
-    assert Summary.read(path) == Summary(loss_final=2.0)
-    assert isinstance(Summary.read(path).loss_final, float)
+    files = RunFiles(tmp_path)
+    assert files.summary == Summary(loss_final=2.0) and isinstance(files.summary.loss_final, float)
+    assert [told.split("damaged: ")[1].split(",")[0] for told in files.wrong] == [
+        "experiment expects text",
+        "iterations expects a whole number",
+        "converged expects true or false",
+    ]
 
 
 @pytest.mark.parametrize("text", ["{half", "[]", ""])
 def test_a_damaged_file_is_one_sentence(text, tmp_path):
     path = tmp_path / "summary.json"
     path.write_text(text)
-    with pytest.raises(PdefitError, match=r"summary.json' is .*put it back from a copy"):
-        Summary.read(path)
+    files = RunFiles(tmp_path)
     # what shows runs goes on without it
-    assert RunFiles(tmp_path).summary == Summary()
+    assert files.summary == Summary()
+    (told,) = files.wrong
+    assert re.search("summary.json' is .*put it back from a copy", told)

@@ -1,0 +1,17 @@
+"""The terminal that all messages of the command line go to."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich import console
+from rich.segment import Segment
+
+from pdefit._util.errors import printable
+
+
+class Console(console.Console):
+    """A terminal on which no text of a foreign file is taken for a command: its control characters become spaces."""
+
+    def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
+        for text, style, control in super().render(*arguments, **options):
+            yield Segment(text if control else printable(text), style, control)
