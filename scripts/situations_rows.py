@@ -263,7 +263,7 @@ ROWS: Mapping[str, Row] = {
     # other
     "lorenz_wrong_minimum": Row(
         "residuals are n times sigma; the search may have ended in a wrong minimum", (MISSES, STOPPED_AND_MISSES),
-        ASTRAY, (r"minimum", r"guess"),
+        ASTRAY, (r"minimum", r"other starts"),
     ),
     "front_initial_free": Row(
         "the initial state follows the noise; a prior is proposed", TOLD,

@@ -14,6 +14,8 @@ _SURE = 6.0
 _RATIO = 1.5
 # mean square of the residuals of a frame, as a part of the others', above and below which the frame stands out
 _LOUD, _QUIET = 2.5, 0.5
+# usual mean square of residuals beyond which the fit misses more than an event
+_UNFITTED = 4.0
 # loud frames that are no further apart than the record over this, or are neighbours, tell of one event
 _NEAR = 30
 # excess of the test of offsets, as a part of that of the surest test, and the fewest values that share an offset
@@ -47,12 +49,14 @@ class Setting(NamedTuple):
     - `unit`: the unit of time.
     - `courses`: the names of unknown functions of time.
     - `start_is_free`: whether the fit has an unknown initial state.
+    - `sigma_known`: whether residuals are in units of a known noise.
     """
 
     times: np.ndarray
     unit: str = ""
     courses: tuple[str, ...] = ()
     start_is_free: bool = False
+    sigma_known: bool = True
 
 
 def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
@@ -83,8 +87,9 @@ def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
         )
         yield NoiseShape("stiff", words, loosen if setting.start_is_free else "free the initial state")
     elif 0 < loud.size <= max(1, len(r) // 10):
-        # where noise grows with the signal in all other frames, too, loud frames beside each other tell of nothing else
-        parts = [g for g in parts if len(g) == 1] if grown else parts
+        # loud frames beside each other tell of nothing else if noise grows with the signal, or if no frame is fitted
+        unfitted = setting.sigma_known and usual > _UNFITTED
+        parts = [g for g in parts if len(g) == 1] if grown or unfitted else parts
         yield from _loud(film.variable, parts, np.sqrt(square / usual), setting)
     yield from grown or _start(film.variable, square, usual, float(beyond[0]))
 

@@ -123,7 +123,7 @@ def _quality(
     # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
     tiny = sigma_known and chi2 / max(count, 1) < FAR_BELOW
     films = [] if tiny else residual_films(functional, residuals, directions)
-    tests, setting = [(film, structures(film)) for film in films], setting_of(functional)
+    tests, setting = [(film, structures(film)) for film in films], setting_of(functional, sigma_known)
     noise = tuple(n for film, found in tests for n in (*noise_shapes(film, setting), *offsets(film, found)))
 
     def clean(left: Mapping[str, np.ndarray]) -> bool:
@@ -141,13 +141,13 @@ def _quality(
     }
 
 
-def setting_of(functional: Functional) -> Setting:
+def setting_of(functional: Functional, sigma_known: bool = True) -> Setting:
     """The part of a fit that decides what loud frames mean."""
     problem, controls = functional.problem, functional.controls
     held = {c.name: holder(problem, c.name) for c in controls.items}
     courses = [n for n, x in held.items() if isinstance(x, TimeSeries | Interpolant) and x.times is not None]
     times = functional.observations.from_first_frame.ts
-    return Setting(times, problem.system.time_unit, tuple(courses), bool(controls.states.items))
+    return Setting(times, problem.system.time_unit, tuple(courses), bool(controls.states.items), sigma_known)
 
 
 def _falling(found: Fit) -> float:

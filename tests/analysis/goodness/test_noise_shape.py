@@ -55,6 +55,14 @@ def test_a_loud_frame_under_an_unknown_function_of_time_asks_for_knots():
     assert shape.kind == "event" and "give q more knots near t = 68 s" in shape.remedy
 
 
+def test_loud_frames_beside_each_other_are_no_event_where_no_frame_is_fitted():
+    # a wrong minimum misses some frames more than others
+    far = 3.0 * frame([16, 17], 3.0)
+    assert shapes(far) == []
+    (shape,) = shapes(far, setting=SETTING._replace(sigma_known=False))
+    assert shape.kind == "event"
+
+
 def test_a_free_initial_state_is_not_freed_again():
     (held,), (free,) = (shapes(frame(0, 3.0), setting=SETTING._replace(start_is_free=x)) for x in (False, True))
     assert held.remedy == "free the initial state" and free.remedy.startswith("loosen the prior of the initial state")
