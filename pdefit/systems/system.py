@@ -97,16 +97,16 @@ def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: t
     return eqx.field(converter=_array, metadata={"parameter": info}, **kwargs)
 
 
-def constant(*, unit: str = "1", converter: Callable[[Any], Any] = jnp.asarray, **kwargs) -> Any:
+def constant(*, unit: str = "1", doc: str = "", converter: Callable[[Any], Any] = jnp.asarray, **kwargs) -> Any:
     """Declaration of an array of a system that is never inferred: a mask, a transform matrix, a stimulus map.
 
     **Arguments:**
 
-    - `unit`: as of `parameter`.
+    - `unit`, `doc`: as of `parameter`.
     - `converter`: makes the array from what a user gives; default `jax.numpy.asarray`.
     - `kwargs`: passed on to `equinox.field`, such as `default`.
     """
-    return eqx.field(converter=converter, metadata={"constant": unit}, **kwargs)
+    return eqx.field(converter=converter, metadata={"constant": unit, "doc": doc}, **kwargs)
 
 
 def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]:

@@ -44,9 +44,10 @@ def test_fit_leaves_a_complete_run_directory(fitted):
     assert documented <= set(summary) and summary["status"] == "done"
     assert summary["loss_final"] < summary["loss_initial"] / 2 and summary["iterations"] <= 3
     assert abs(summary["parameters"]["D"]["relative_error"]) < 0.1
-    assert {"chi2", "values", "chi2_per_value", "log_likelihood", "whiteness", "heldout", "structure"} == set(
-        summary["fit"]
-    )
+    assert {"chi2", "values", "chi2_per_value", "log_likelihood", "whiteness", "heldout", "structure"} | {
+        "suspects",
+        "not_tested",
+    } == set(summary["fit"])
     assert (
         out.strip().splitlines()[-1].startswith(summary["verdict"])
         and summary["verdict"] in (run / "run.log").read_text()

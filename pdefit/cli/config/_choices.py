@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Set
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, flag_override
 from omegaconf.basecontainer import BaseContainer
 
 _MERGE = BaseContainer._map_merge
@@ -17,7 +17,10 @@ def replace_by_name(dest: BaseContainer, src: BaseContainer) -> None:
     # numbers of a system outlast the system: they are the experiment's
     if old and new and old != new and dest._key() != "system":
         dest._set_value({})
-    _MERGE(dest, src)
+        with flag_override(dest, "struct", False):
+            _MERGE(dest, src)
+    else:
+        _MERGE(dest, src)
 
 
 def drop_former(experiment: DictConfig, chosen: Mapping[str, Any], last: Mapping[str, Any], typed: Set[str]) -> None:

@@ -27,7 +27,10 @@ def read_settings(cfg: DictConfig) -> Settings:
     if isinstance(each, str) or not each:
         return read_section(Settings, {**node, key: each})
     settings = {name: read_section(Settings, one) for name, one in each.items()}
-    return dataclasses.replace(next(iter(settings.values())), **{key: settings})
+    try:
+        return dataclasses.replace(next(iter(settings.values())), **{key: settings})
+    except ValueError as error:
+        raise PdefitError(str(error)) from None
 
 
 def _plain(cfg: DictConfig) -> dict[str, Any]:

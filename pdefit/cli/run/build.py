@@ -83,8 +83,6 @@ def build_single(settings: Settings) -> Experiment:
     stages, formulation = list(settings.stages.stages), settings.formulation
     held = frames_kept_out(settings, record, fitted)
     window = withhold(record.at(slice(0, fitted)), held)
-    if not any(np.any(mask) for mask in window.mask.values()):
-        raise PdefitError("The frames to be fitted hold no value; correct times or holdout, or leave the record out")
     method = source.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
     try:
         try_step(problem.system, problem.y0, method.solver, "solver", problem.args)

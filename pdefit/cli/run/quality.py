@@ -83,7 +83,7 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
         doubt=distrust(FITTED, exp.source.noiseless) if numbered else "",
         limit=moved.limit,
         rounding=_rounding(found),
-        numbers=about_numbers(found, known),
+        numbers=(*_unstated(exp, found), *about_numbers(found, known)),
         bound=_at_bound(found),
     )
     counted = None
@@ -145,6 +145,20 @@ def of_counts(exp: Experiment) -> dict[str, float]:
     """By variable whose stated variance is that of counts the values for one count."""
     rules = [stage.reweight for stage in exp.stages if isinstance(stage.reweight, ByPrediction)]
     return {n: v.gain for rule in rules for n, v in rule.variables if v.gain and v.relative == 0}
+
+
+def _unstated(exp: Experiment, found: Fit) -> tuple[str, ...]:
+    """Sentence about the size of residuals, if nobody stated the sigma of a single variable."""
+    (name, *more), parts = exp.first.observed, found.recordings
+    if more or any(name not in one.source.unstated for one in exp.each.values()):
+        return ()
+    seen = [np.asarray(part.functional.fitted(name)) for part in parts]
+    sigma = np.mean([np.mean(np.asarray(part.functional.observations.sigma[name])) for part in parts])
+    squares = sum(float(np.sum(part.residuals[name] ** 2)) for part in parts)
+    free = sum(int(x.sum()) for x in seen) - found.functional.controls.size
+    return (
+        (f"residuals of {name} have a standard deviation of {sigma * np.sqrt(squares / free):.3g}",) if free > 0 else ()
+    )
 
 
 def _rounding(found: Fit) -> str:

@@ -97,7 +97,10 @@ def _alike(found: PyTree, y0: PyTree, what: str) -> None:
     shapes = [(x.shape, x.dtype) for x in jax.tree.leaves(found)]
     expected = [(jnp.shape(x), jnp.result_type(x)) for x in jax.tree.leaves(y0)]
     if jax.tree.structure(found) != jax.tree.structure(y0) or shapes != expected:
-        raise PdefitError(f"{what} is {shapes}, but the state is {expected}; give the parameters shapes that fit it")
+        whole = "; write whole numbers with a point (4.0)" if any(x.kind in "iu" for _, x in expected) else ""
+        raise PdefitError(
+            f"{what} is {shapes}, but the state is {expected}; give the parameters shapes that fit it{whole}"
+        )
 
 
 def check_control_units(declared: Mapping[str, Any], problem: Problem) -> None:

@@ -10,13 +10,10 @@ import numpy as np
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit.data.readers._beside_values import Coordinate, Deviations, convertible, coordinate, deviations
 from pdefit.data.readers.formats import opened
-from pdefit.data.readers.layout import arranged, with_times
+from pdefit.data.readers.layout import arranged, misplaced, with_times
 from pdefit.data.readers.recordings import check_entries, part_of
 from pdefit.data.readers.variable import DataFile, in_memory
 from pdefit.data.units import Conversion
-
-# what to do about a table with a row for each value of each variable
-_LONG = "; if '{0}' says what a row measured, make columns of it: pandas.DataFrame.pivot(index='{1}', columns='{0}')"
 
 
 class Frames:
@@ -248,7 +245,7 @@ class Frames:
         if ts.dtype.kind == "U":
             raise PdefitError(f"Times in {where} are text; numbers in the model's time unit are expected")
         if ts.ndim != 1 or ts.size == 0 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
-            raise PdefitError(f"Times in {where} must be finite and increase; {_place(ts, name, self.file)}")
+            raise PdefitError(f"Times in {where} must be finite and increase; {misplaced(ts, name, self.file)}")
         self._note_unit(name, stored.unit, expected)
         return convertible(stored, expected, stored.unit).values(ts)
 
@@ -279,19 +276,6 @@ class Frames:
         self._note_unit(name, stored.unit, expected)
         of = deviations(self.file, sigma, values=stored.shape, stated=stored.unit, expected=expected)
         return _Variable(name, convertible(stored, expected, stored.unit), of)
-
-
-def _place(ts: np.ndarray, name: str, file: DataFile) -> str:
-    """The first of the times that is wrong, in words, and what repeated times may mean."""
-    if ts.ndim != 1 or ts.size == 0:
-        return f"their shape is {ts.shape}"
-    known = np.isfinite(ts)
-    at = int(np.argmin(known)) if not known.all() else int(np.argmax(np.diff(ts) <= 0)) + 1
-    before = f", after {ts[at - 1]:g}" if at else ""
-    points = "; if it lists points, name their coordinates (data.coordinates={x: NAME})" if known.all() else ""
-    text = next((column for column, v in file.items() if v.refusal and file.is_foreign), None)
-    points += _LONG.format(text, name) if points and text else ""
-    return f"sort the file's frames (time {at}, counted from 0, is {ts[at]:g}{before}){points}"
 
 
 class _Variable(NamedTuple):

@@ -28,6 +28,41 @@ class Arranged(NamedTuple):
     points: Mapping[str, str] = {}
 
 
+def misplaced(ts: np.ndarray, name: str, file: DataFile) -> str:
+    """The first of the times that is wrong, in words, and the remedy: repeated times may mean several things.
+
+    **Arguments:** `ts`, `name`: the times and their variable; `file` is the one that holds it.
+    """
+    if ts.ndim != 1 or ts.size == 0:
+        return f"their shape is {ts.shape}"
+    known = np.isfinite(ts)
+    at = int(np.argmin(known)) if not known.all() else int(np.argmax(np.diff(ts) <= 0)) + 1
+    before = f", after {ts[at - 1]:g}" if at else ""
+    told = f"time {at}, counted from 0, is {ts[at]:g}{before}"
+    if known.all() and (key := _restarting(file, ts)):
+        return (
+            f"{told}; if {key} tells recordings apart, write a file of each, and list them (recordings: [a.csv, b.csv])"
+        )
+    points = "; if it lists points, name their coordinates (data.coordinates={x: NAME})" if known.all() else ""
+    text = next((column for column, v in file.items() if v.refusal and file.is_foreign), None)
+    if points and text:
+        points += f"; if '{text}' says what a row measured, make columns of it: "
+        points += f"pandas.DataFrame.pivot(index='{name}', columns='{text}')"
+    return f"sort the file's frames ({told}){points}"
+
+
+def _restarting(file: DataFile, ts: np.ndarray) -> str:
+    """The column that numbers the records in a table where times begin anew; empty without one."""
+    starts = np.flatnonzero(np.diff(ts) <= 0) + 1
+    for name, column in file.items():
+        if file.is_foreign and column.refusal is None and column.checked().shape == ts.shape:
+            each = np.split(column.array(), starts)
+            numbers = {float(x[0]) for x in each if np.all(x == x[0]) and x[0] == np.round(x[0])}
+            if len(numbers) == len(each):
+                return name
+    return ""
+
+
 def with_times(
     file: DataFile, variables: Mapping[str, str], axes: Mapping[str, Sequence[str]], every: float, unit: str | None
 ) -> DataFile:

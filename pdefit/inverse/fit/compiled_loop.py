@@ -154,7 +154,8 @@ def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, the
     """The state of an optimizer before its first evaluation."""
     values = jnp.asarray(functional.observed_values + functional.continuity_values or jnp.inf, jnp.float64)
     each = functional.no_equations if optimizer.tangents else None
-    box = Box(*functional.controls.box(), jnp.asarray(_round_off(functional, jnp.asarray(theta))), values, each)
+    noise, straight = jnp.asarray(_round_off(functional, jnp.asarray(theta))), jnp.asarray(functional.controls.straight)
+    box = Box(*functional.controls.box(), noise, values, each, straight)
     state = optimizer.init(jnp.asarray(theta), box)
     # explicit dtype: a weakly typed infinity would compile the loop a second time
     return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(theta), jnp.asarray(False))

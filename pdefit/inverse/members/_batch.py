@@ -25,7 +25,9 @@ def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "
     def one(functional: Any, start: Array, lower: Array, upper: Array) -> Carry:
         values = (functional.count + functional.continuity_values).astype(jnp.float64)
         least = jnp.where(values > 0, values, jnp.inf)
-        box = Box(lower, upper, jnp.zeros(()), least, functional.no_equations)
+        box = Box(
+            lower, upper, jnp.zeros(()), least, functional.no_equations, jnp.asarray(functional.controls.straight)
+        )
         far = jnp.asarray(jnp.inf, jnp.float64)
         return Carry(optimizer.init(start, box), far, start, jnp.asarray(False))
 

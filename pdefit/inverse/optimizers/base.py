@@ -85,6 +85,7 @@ class Box(NamedTuple):
     - `round_off`: the round-off of J over sqrt(2 J), which is that of one residual; 0 in float64, where 1e-13 of J is more.
     - `values`: the number of residuals of data and gaps; infinite where their size says nothing about noise.
     - `nothing`: normal equations of zero, in the form that an optimizer will be given; None for a matrix (p, p).
+    - `straight`: elements of theta in a unit of their own, whose moves are limited relative to their size, (p,).
     """
 
     lower: np.ndarray | Array
@@ -92,6 +93,7 @@ class Box(NamedTuple):
     round_off: Float[Array, ""] | float = 0.0
     values: Float[Array, ""] | float = np.inf
     nothing: ArrowEquations | None = None
+    straight: np.ndarray | Array | bool = False
 
     def variance(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
         """The variance of residuals in sigma^2, at least 1; 0 where they are far below sigma, so that they are no noise.

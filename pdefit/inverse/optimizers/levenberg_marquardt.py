@@ -107,7 +107,7 @@ class LevenbergMarquardt(AbstractOptimizer):
     - `decrement`: converged when the Newton decrement g^T A^-1 g is below this, in units of the variance of residuals,
       where these are not far below sigma; default 0.01. 0 goes on to the minimum itself.
     - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 of a control with
-      `Log`.
+      `Log`. With `Identity` or `Scale` it counts in sizes of the number, if that is larger than 1.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
@@ -284,7 +284,9 @@ def _step(
     # in one call of LAPACK: two at once, by a program of many members, wait for each other's threads for ever
     full, first = jax.vmap(solve, (0, None, None))(jnp.stack([jnp.full(theta.size, round_off), shift]), *nothing)
     # limits act element by element, because one that the data hardly determine must not hold up the others
-    lowest, highest = jnp.maximum(box.lower - theta, -max_step), jnp.minimum(box.upper - theta, max_step)
+    # a number in a unit of its own may be 10000, and begin at 0
+    reach = max_step * jnp.where(box.straight, jnp.maximum(jnp.abs(theta), 1.0), 1.0)
+    lowest, highest = jnp.maximum(box.lower - theta, -reach), jnp.minimum(box.upper - theta, reach)
     inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)
 
     # to cut the whole step where one element meets its limit would stop all; to cut that element alone would leave the

@@ -70,9 +70,11 @@ def draw_histograms(path: Path, file: Path) -> None:
 
 
 def draw_members(path: Path, file: Path) -> None:
-    """Records of some members beside their fits: the worst first, then typical ones."""
+    """Records of some members beside their fits: the worst first, then typical ones; nothing if the file has no records."""
     found = read_members(file)
     variables = [str(n).removesuffix("_predicted") for n in found.data_vars if str(n).endswith("_predicted")][:3]
+    if not variables:
+        return
     shown = [int(e) for e in _worst_and_typical({str(e): float(x) for e, x in enumerate(found.chi2_per_value.values)})]
     unit, records = str(found.time.attrs.get("unit", "")), []
     for e in shown:

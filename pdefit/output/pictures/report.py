@@ -226,7 +226,8 @@ def _data(files: RunFiles) -> dict[str, Any]:
                 if 0 < film.forecast < film.ts.size:
                     told.append(f"fitted until {film.ts[film.forecast - 1]:.6g}{unit}, forecast beyond")
     except PdefitError as error:
-        told.append(f"fields.h5 cannot be shown: {error}")
+        # of many recordings there is none
+        told += [] if files.summary.recordings else [f"fields.h5 cannot be shown: {error}"]
     noise = [("observed values", files.summary.fit.get("values"))]
     for field, found in files.summary.sigma.items():
         noise.append((f"sigma of {field}", ", ".join(f"{x:.4g}" for x in found[:6] if x is not None)))

@@ -214,4 +214,5 @@ def _value(row: Mapping[str, str], name: str, kind: type) -> Any:
         return None
     if kind in (bool, bool | None):
         return bool(("False", "True").index(row[name]))
-    return row[name] if kind is str else number_in(row, name)
+    # older tables lack it
+    return row.get(name, "") if name == "part_of" else row[name] if kind is str else number_in(row, name)

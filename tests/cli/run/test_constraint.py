@@ -14,7 +14,8 @@ class Uneven(Level, pdefit.capabilities.AbstractDataState):
 
 def test_a_measured_state_that_leaves_the_constraint_is_projected_with_a_remark():
     data = pdefit.Observations.build([0.0, 1.0], {"u": jnp.asarray([[1.0, -1.0, 0.6], [0.0, 0.0, 0.0]])})
-    y0, _, remarks = initial_state("data", 0, Uneven(k=1.0), data)
+    system = Uneven(k=1.0)
+    y0, _, remarks = initial_state("data", 0, system, lambda: system.init_from_data(data))
     assert abs(float(jnp.sum(y0.u))) < 1e-12
     assert remarks == (
         "the initial state did not obey the constraint of the equations (divergence) and was projected: u by 22.5%",

@@ -94,6 +94,10 @@ def test_members_that_do_not_fit_into_memory_are_refused_before_the_second_is_bu
     [
         (("recordings=system",), "set one of them to null"),
         (("members=null", "recordings=system", "starts=sobol"), "starts are for fits of one recording"),
+        (
+            ("members=null", "recordings={a: {holdout: 0.1}, b: {holdout: 0.2}}", "starts=sobol"),
+            "starts are for fits of one recording",
+        ),
         (("members=3",), "members expects a list of files"),
         (("members=null", "starts=sobol", "starts.count=0"), "1 or more"),
         (("members=null", "starts=sobol", "starts.by=holdout"), "set holdout=0.1"),

@@ -147,7 +147,7 @@ def test_a_start_that_was_typed_is_the_frame_but_for_round_off(load):
 def test_a_record_without_a_value_is_refused(load):
     values = np.where(TS < 4, np.nan, growth(TS))
     for words in ("times.fit_until=3", "times.start=0.0"), ("times.fit_until=3",):
-        with pytest.raises(pdefit.PdefitError, match="The frames to be fitted hold no value; correct times"):
+        with pytest.raises(pdefit.PdefitError, match=r"fit_until = 3.0 leaves 0 frames to fit; the first is at 4"):
             load(*words, values=values)
 
 

@@ -132,3 +132,12 @@ def test_a_damaged_frame_is_told_when_it_is_read(tmp_path):
         source.prefetch(4, 6)
         with pytest.raises(PdefitError, match="'height' in 'x.h5' cannot be read; the file is damaged"):
             source.read(4, 6)
+
+
+def test_a_table_of_many_recordings_comes_with_the_way_to_one_of_each(tmp_path):
+    """Three subjects whose times begin anew: their number tells them apart, and neither a dose nor a weight does."""
+    rows = [(s, 4.0 + s % 2, 70.5 + s, t, np.exp(-t)) for s in (1, 2, 3) for t in (0.0, 0.5, 1.0)]
+    path = tmp_path / "all.csv"
+    path.write_text("Subject,Dose,Wt,Time,conc\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
+    with pytest.raises(PdefitError, match=r"is 0, after 1; if Subject tells recordings apart, write a file of each"):
+        Frames(path, {"C": "conc"}, time="Time")

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import VALUE, fisher, fisher_functional, planets_functional, stable
+from small_systems import Lines
 
 import pdefit
 from pdefit._util.trees import cast
@@ -175,3 +176,16 @@ def test_a_minimum_is_recognised_in_float32(optimizer):
     exact = pdefit.fit(double, [pdefit.optimizers.LevenbergMarquardt()])
     error = pdefit.intervals(exact.functional, exact.theta, sigma_stated=True).error
     assert found.converged and np.all(np.abs(np.asarray(found.theta - exact.theta)) < 0.05 * error)
+
+
+@pytest.mark.parametrize("transform", [pdefit.transforms.Identity(), pdefit.transforms.Scale(0.5)])
+def test_numbers_of_any_size_are_reached_from_zero(transform):
+    """u = a t + c t^2 / 2 with a of 3e4 W/m^2: a limit of two of its own unit would take 15000 steps."""
+    ts = np.linspace(0.0, 2.0, 5)
+    seen = pdefit.Observations.build(ts, {"u": 3e4 * ts, "v": 2 * ts}, 0.1)
+    system = Lines(*np.zeros(3))
+    controls = {"a": pdefit.Control(transform), "b": pdefit.Control(transform)}
+    functional = pdefit.Functional(pdefit.Problem(system, system.init(None)), seen, controls, dt=0.5)
+    found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
+    assert found.converged and found.iterations < 20
+    np.testing.assert_allclose([found.problem.system.a, found.problem.system.b], [3e4, 2.0], rtol=1e-9)

@@ -109,7 +109,9 @@ def test_a_saved_exploration_of_another_kind_is_one_sentence():
     state = Explorer(turning(), [pdefit.Stage(LM, 3)], pdefit.Starts(8, keep=2)).state()
     for numbers in ({}, {"rung": "x"}, {"rung": 9}, {"rung": 0, "under_way": True}):
         explorer = Explorer(turning(), [pdefit.Stage(LM, 3)], pdefit.Starts(8, keep=2))
-        with pytest.raises(PdefitError, match=r"does not fit these (starts|members) \(.*\); start a new run"):
+        with pytest.raises(
+            PdefitError, match=r"does not fit these (starts|members) \(.*\); .* start again in a new folder"
+        ):
             explorer.restore(RunState(numbers, state.arrays))
 
 
