@@ -51,7 +51,8 @@ def evidence_of(fit: Quality) -> tuple[str, ...]:
     first = len(lines)
     noisy_starts = "; windows that start from noisy data cause that too" if fit.windows_from_data else ""
     if fit.large and chi2 > LARGE:
-        cause = ": the equation lacks a term, or the search ended in a wrong minimum"
+        knots = f", {' and '.join(fit.courses)} bends between its knots" if fit.courses else ""
+        cause = f": the equation lacks a term{knots}, or the search ended in a wrong minimum"
         cause += ", or counts scatter by more than Poisson's law" if fit.counts else ""
         # a search that goes on has neither ended nor shown that the equation is wrong
         size = f"{np.sqrt(chi2):.2g} times sigma (chi2 per value {chi2:.3g}){cause if fit.at_minimum else ''}"
@@ -88,6 +89,8 @@ def next_step(fit: Quality) -> str:
         return named[0]
     if fit.counts and fit.large and not fit.structured:
         return f"{more_than_counts(fit)}; try other starts (starts=auto)"
+    if fit.courses and fit.large:
+        return f"give {' and '.join(fit.courses)} more knots at the times at which residuals are large, and compare"
     if fit.chi2_per_value > LARGE and fit.large:
         return "try other starts first (starts=auto), then question the equation where the residuals of the report are large"
     return (

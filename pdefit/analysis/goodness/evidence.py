@@ -107,6 +107,7 @@ class Quality:
     - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
     - `explained`: part of the variance of the data that the model explains, counting the numbers that were fitted.
     - `counts`: by variable of counts the values for one count; their sigma is that of Poisson's law.
+    - `courses`: the names of unknown functions of time.
     - `structures`: tests for smooth structure.
     - `suspects`: held values that explain the structure.
     - `noise`: ways in which the noise is not as stated.
@@ -130,6 +131,7 @@ class Quality:
     falling: float = float("nan")
     explained: float = 1.0
     counts: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    courses: tuple[str, ...] = ()
     structures: tuple[Structure, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     noise: tuple[NoiseShape, ...] = ()

@@ -23,6 +23,9 @@ _AMONG, _SHARED = 0.7, 4
 # projections in turn onto what offsets and numbers explain
 _TURNS = 30
 
+# what to do about a known initial state that the first frame contradicts
+_FREE = "free the initial state, or state the time at which it held (times.start)"
+
 
 class NoiseShape(NamedTuple):
     """A way in which noise differs from independent noise of the stated size.
@@ -85,7 +88,7 @@ def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
         loosen = (
             "loosen the prior of the initial state (smaller length or larger amplitude), or free what of it is held"
         )
-        yield NoiseShape("stiff", words, loosen if setting.start_is_free else "free the initial state")
+        yield NoiseShape("stiff", words, loosen if setting.start_is_free else _FREE)
     elif 0 < loud.size <= max(1, len(r) // 10):
         # loud frames beside each other tell of nothing else if noise grows with the signal, or if no frame is fitted
         unfitted = setting.sigma_known and usual > _UNFITTED

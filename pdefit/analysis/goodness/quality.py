@@ -137,6 +137,7 @@ def _quality(
         "whiteness": None if tiny else whiteness(functional, residuals),
         "structures": tuple(s for _, found in tests for s in found),
         "noise": noise,
+        "courses": setting.courses,
         "suspects": () if tiny else suspects(residuals, directions, held, sigma_known and not noise, clean),
     }
 

@@ -116,6 +116,8 @@ REFINED = Quality(chi2=100.0, values=10_000, whiteness=None, controls=2, converg
             MISSES,
             "10 times sigma (chi2 per value 106): the equation lacks a term, or the ",
         ),
+        ({"chi2": 106.0, "courses": ("q",)} | _white(0.5, 0.01), MISSES, "q bends between its knots, or the search"),
+        ({"chi2": 1.7, "courses": ("q",)} | _white(0.5, 0.01), MISSES, "Next: give q more knots at the times"),
         ({"chi2": 1.51, "sigma_known": False}, FITTED, "not known"),
         ({"chi2": 2.2, "values": 20}, FITTED, "2.2"),
         ({"chi2": 2.3, "values": 20}, MISSES, "2.3"),
