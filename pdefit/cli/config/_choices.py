@@ -1,10 +1,13 @@
 """Choices in a configuration: where another name is chosen, the keys of the former choice go."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
 
+from hydra.core.override_parser.types import Override, OverrideType
 from omegaconf import DictConfig, flag_override
 from omegaconf.basecontainer import BaseContainer
+
+from pdefit.cli.runtime.equations import snake_case
 
 _MERGE = BaseContainer._map_merge
 # the truth of a twin, and its tolerance, are the experiment's
@@ -21,6 +24,32 @@ def replace_by_name(dest: BaseContainer, src: BaseContainer) -> None:
             _MERGE(dest, src)
     else:
         _MERGE(dest, src)
+
+
+def in_order(given: Sequence[Override], sections: Collection[str]) -> list[Override]:
+    """What was typed of some sections, such that another name takes the place of a former choice, and keys are added to it.
+
+    **Arguments:**
+
+    - `given`: what was typed, which is changed.
+    - `sections`: the names of the sections.
+    """
+    ordered: list[Override] = []
+    for override in given:
+        section, _, key = str(override.key_or_group).partition(".")
+        path, _, last = str(override.key_or_group).rpartition(".")
+        typed = section in sections and not override.is_delete()
+        if typed and last == "name" and not override.is_sweep_override():
+            override.key_or_group, override._value = path, {last: override.value()}
+        is_object = isinstance(override.value(), dict)
+        # a key of a section that nobody has set yet; the reader of the section knows which ones there are
+        if typed and (key or is_object) and override.type == OverrideType.CHANGE:
+            override.type = OverrideType.FORCE_ADD
+        # an object stands before its keys, which it would remove
+        inside = f"{override.key_or_group}."
+        keys = [k for k, o in enumerate(ordered) if str(o.key_or_group).startswith(inside) and not o.is_delete()]
+        ordered.insert(keys[0] if is_object and keys else len(ordered), override)
+    return ordered
 
 
 def drop_former(experiment: DictConfig, chosen: Mapping[str, Any], last: Mapping[str, Any], typed: Set[str]) -> None:
@@ -43,7 +72,8 @@ def drop_former(experiment: DictConfig, chosen: Mapping[str, Any], last: Mapping
 
 
 def _name(node: Any) -> str | None:
-    """The name by which a node chooses, as it is written."""
+    """The name by which a node chooses."""
     content = node._value()
     name = content["name"]._value() if isinstance(content, dict) and "name" in content else content
-    return name if isinstance(name, str) and name != "???" else None
+    # a class may be called by its own name, too
+    return snake_case(name) if isinstance(name, str) and name != "???" else None

@@ -19,14 +19,14 @@ from hydra._internal.config_repository import CachingConfigRepository, IConfigRe
 from hydra._internal.defaults_list import create_defaults_list
 from hydra.core.default_element import GroupDefault, ResultDefault
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
+from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override
 from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue
 
 from pdefit._util.errors import PdefitError, sentence
-from pdefit.cli.config._choices import drop_former
+from pdefit.cli.config._choices import drop_former, in_order
 from pdefit.cli.config._hydra_node import (
     INTERPOLATED,
     SHIPPED,
@@ -109,17 +109,7 @@ class _Guarded(ConfigLoaderImpl):
     ) -> tuple[list[Override], CachingConfigRepository]:
         given, repo = super()._parse_overrides_and_create_caching_repo(config_name, overrides)
         self._groups = {str(override.key_or_group) for override in given if isinstance(override.value(), str)}
-        for override in given:
-            section, _, key = str(override.key_or_group).partition(".")
-            path, _, last = str(override.key_or_group).rpartition(".")
-            if last == "name" and section in section_names() and not override.is_sweep_override():
-                override.key_or_group, override._value = path, {last: override.value()}
-            inside = key or isinstance(override.value(), dict)
-            # a key of a section that nobody has set yet; the reader of the section knows which ones there are
-            if override.type == OverrideType.CHANGE and inside and section in section_names():
-                override.type = OverrideType.FORCE_ADD
-        # objects before their keys, which another name would remove
-        return sorted(given, key=lambda override: not isinstance(override.value(), dict)), repo
+        return in_order(given, section_names()), repo
 
     def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
         primary = next(d.config_path for d in defaults if d.primary)

@@ -246,12 +246,6 @@ class Controls(eqx.Module):
         return jnp.concatenate([jnp.zeros(0), *map(size, self.items, self.split(theta))])
 
     @property
-    def straight(self) -> Bool[np.ndarray, " p"]:
-        """The elements of theta that are numbers in their own unit, so that their size means nothing; no states."""
-        kinds = [(c.size, isinstance(c.transform, Identity | Scale) and not c.is_state) for c in self.items]
-        return np.concatenate([np.zeros(0, bool), *(np.full(size, kind) for size, kind in kinds)])
-
-    @property
     def elements(self) -> dict[str, np.ndarray]:
         """For each path as declared a mask (p,) of its elements of theta, in all recordings together."""
         owner = np.repeat([c.name for c in self.items], [c.size for c in self.items])

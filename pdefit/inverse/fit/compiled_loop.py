@@ -17,7 +17,7 @@ from pdefit._util.round_off import round_off
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, straight
 
 # evaluations of a chunk, at most
 MOST = 64
@@ -154,8 +154,8 @@ def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, the
     """The state of an optimizer before its first evaluation."""
     values = jnp.asarray(functional.observed_values + functional.continuity_values or jnp.inf, jnp.float64)
     each = functional.no_equations if optimizer.tangents else None
-    noise, straight = jnp.asarray(_round_off(functional, jnp.asarray(theta))), jnp.asarray(functional.controls.straight)
-    box = Box(*functional.controls.box(), noise, values, each, straight)
+    noise = jnp.asarray(_round_off(functional, jnp.asarray(theta)))
+    box = Box(*functional.controls.box(), noise, values, each, straight(functional.controls))
     state = optimizer.init(jnp.asarray(theta), box)
     # explicit dtype: a weakly typed infinity would compile the loop a second time
     return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(theta), jnp.asarray(False))

@@ -212,10 +212,11 @@ class MemberRun:
         if not 0 <= self.stage <= len(self.stages):
             raise ValueError("stage")
         self._use(int(saved.numbers["windows"]))
+        if arrays["theta"].shape[:1] != (self.own.count,):
+            raise ValueError("theta")
         for name in self._ARRAYS:
-            # as many members as run together now need not have done so before
-            found = arrays[name] if name == "slots" else unpack(name, getattr(self, name), arrays)
-            setattr(self, name, np.array(found))
+            # as many members, or processes, as run together now need not have done so before
+            setattr(self, name, np.array(arrays[name]))
         if self.stage == len(self.stages):
             return
         like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))

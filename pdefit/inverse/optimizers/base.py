@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from pdefit.inverse.controls.transforms import Identity, Scale
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.recording_equations import ArrowEquations
 
@@ -74,6 +76,12 @@ def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
     """The new one of two equal trees where a step is accepted, and the old one where it is rejected."""
     # both are there: inside a compiled loop a step has no branches
     return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+
+
+def straight(controls: Controls) -> Bool[Array, " p"]:
+    """The elements of theta that are numbers in a unit of their own, so that their size means nothing; no states."""
+    kinds = [isinstance(c.transform, Identity | Scale) and not c.is_state for c in controls.items]
+    return jnp.asarray(np.repeat(np.asarray(kinds, bool), [c.size for c in controls.items]))
 
 
 class Box(NamedTuple):

@@ -79,35 +79,34 @@ class _Watch(NamedTuple):
 class LevenbergMarquardt(AbstractOptimizer):
     """Damped Gauss-Newton steps: (A + damping diag A) step = -g with A = J_r^T J_r.
 
-    For up to about 200 numbers, or 1000 with free node states, and as many again of each recording. Not for fields
-    (`LBFGS`, `GaussNewtonCG`), because every unknown costs a tangent, or with a continuous adjoint, which has none.
+    For up to about 200 numbers, or 1000 with free node states, and as many of each recording. Not for fields (`LBFGS`,
+    `GaussNewtonCG`), since every unknown costs a tangent, or with a continuous adjoint, which has none.
 
     The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
     `max_step` are held there, and the others find their step anew.
 
-    Each of many recordings has a damping of its own, by its own ratio. Shared unknowns have the geometric mean. So one
-    whose guess is bad slows the others little. A step is accepted where J of all falls, or
-    recording by recording where nothing is shared. The cost of a step grows with the number of recordings.
+    Each of many recordings has a damping of its own, by its own ratio, and shared unknowns their geometric mean. A step is
+    accepted where J of all falls, or recording by recording if nothing is shared. Its cost grows with their number.
 
     Where residuals are noise it has converged when the undamped step moves no combination of unknowns by more than a tenth
     of its standard error (`decrement`), and as much as J fell is promised no more. Anywhere it has converged when
     that step promises too little (`tolerance`) or moves too little (`step_tolerance`), when residuals have fallen to
     round-off, or when two steps have promised less than the round-off of J.
 
-    It stops without having converged when no damping helps, or when it creeps, which is checked every 20 evaluations. It
-    creeps where J fell by many times what the full step had promised, and nearly as much is promised again: the valley
-    bends where the linear model cannot follow. It creeps, too, where J hardly fell while the full step promises much.
+    It stops without having converged when no damping helps, or when it creeps, which is checked every 20 evaluations: J
+    fell by many times what the full step had promised, and nearly as much is promised again, because the valley bends; or
+    J hardly fell while the full step promises much.
 
     **Arguments:**
 
     - `damping`: the first damping; default 1e-3.
     - `tolerance`: converged when the decrease promised by the undamped step is below this part of J; default 1e-10.
-    - `step_tolerance`: converged when that step moves no element of theta by more than this, relative to elements
-      larger than 1; default 1e-13. This ends a fit without noise.
+    - `step_tolerance`: converged when that step moves no element of theta by more than this, relative to elements above
+      1; default 1e-13. This ends a fit without noise.
     - `decrement`: converged when the Newton decrement g^T A^-1 g is below this, in units of the variance of residuals,
       where these are not far below sigma; default 0.01. 0 goes on to the minimum itself.
-    - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 of a control with
-      `Log`. With `Identity` or `Scale` it counts in sizes of the number, if that is larger than 1.
+    - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 with `Log`. With
+      `Identity` or `Scale` it counts in sizes of a number above 1.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
@@ -277,14 +276,13 @@ def _step(
         pulled = slope + scaled @ jnp.where(held, at, 0.0)
         return jnp.where(held, at, -scaled.solve(pulled, shift, held | (scale == 0)))
 
-    # a matrix that is singular to round-off must not end the fit: its eigenvalues are at most its size
+    # a matrix that is singular to round-off must not end the fit
     round_off = 4 * jnp.finfo(slope.dtype).eps * equations.gradient.shape[1] ** 2
     shift = jnp.maximum(shift, round_off)
     nothing = jnp.zeros(theta.size, bool), jnp.zeros(theta.size)
     # in one call of LAPACK: two at once, by a program of many members, wait for each other's threads for ever
     full, first = jax.vmap(solve, (0, None, None))(jnp.stack([jnp.full(theta.size, round_off), shift]), *nothing)
     # limits act element by element, because one that the data hardly determine must not hold up the others
-    # a number in a unit of its own may be 10000, and begin at 0
     reach = max_step * jnp.where(box.straight, jnp.maximum(jnp.abs(theta), 1.0), 1.0)
     lowest, highest = jnp.maximum(box.lower - theta, -reach), jnp.minimum(box.upper - theta, reach)
     inverse = jnp.where(scale > 0, 1 / jnp.where(scale > 0, scale, 1.0), 0.0)

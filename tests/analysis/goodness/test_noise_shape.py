@@ -65,7 +65,9 @@ def test_loud_frames_beside_each_other_are_no_event_where_no_frame_is_fitted():
 
 def test_a_free_initial_state_is_not_freed_again():
     (held,), (free,) = (shapes(frame(0, 3.0), setting=SETTING._replace(start_is_free=x)) for x in (False, True))
-    assert held.remedy.startswith("free the initial state, or") and free.remedy.startswith("loosen the prior of the initial state")
+    assert held.remedy.startswith("free the initial state, or") and free.remedy.startswith(
+        "loosen the prior of the initial state"
+    )
 
 
 def test_independent_noise_has_no_shape():

@@ -147,7 +147,8 @@ def test_many_fits_of_two_processes_are_those_of_one_and_go_on_with_the_same_bit
         time.sleep(0.02)
     tasks[1].kill()
     assert "another process of this fit has ended" in _ended(tasks)[0][2]
-    assert [code for code, _, _ in _ended(_pdefit(tmp_path, 9, "resume", "cut"))] == [0, 0]
+    ended = _ended(_pdefit(tmp_path, 9, "resume", "cut"))
+    assert [code for code, _, _ in ended] == [0, 0], ended
     one, two, cut = (pandas.read_csv(tmp_path / run / "members.csv") for run in ("one", "two", "cut"))
     pandas.testing.assert_frame_equal(two, cut, check_exact=True)
     pandas.testing.assert_frame_equal(one, two, rtol=1e-6)

@@ -94,7 +94,7 @@ def test_an_exploration_goes_on_with_the_same_bits():
         assert np.array_equal(found.theta, whole.theta) and np.array_equal(found.evaluations, whole.evaluations)
         assert np.array_equal(found.dropped, whole.dropped)
     other = Explorer(functional, stages, pdefit.Starts(9, keep=2))
-    with pytest.raises(PdefitError, match="does not fit this experiment .starts"):
+    with pytest.raises(PdefitError, match="does not fit these starts .starts"):
         other.restore(states[0])
 
 
