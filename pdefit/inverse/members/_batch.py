@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from pdefit.integrate.loop.batch import AbstractBatch, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry, advance_unlogged
 from pdefit.inverse.members.members import Members
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, straight
 
 
 def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"]) -> Carry:
@@ -25,9 +25,7 @@ def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "
     def one(functional: Any, start: Array, lower: Array, upper: Array) -> Carry:
         values = (functional.count + functional.continuity_values).astype(jnp.float64)
         least = jnp.where(values > 0, values, jnp.inf)
-        box = Box(
-            lower, upper, jnp.zeros(()), least, functional.no_equations, jnp.asarray(functional.controls.straight)
-        )
+        box = Box(lower, upper, jnp.zeros(()), least, functional.no_equations, straight(functional.controls))
         far = jnp.asarray(jnp.inf, jnp.float64)
         return Carry(optimizer.init(start, box), far, start, jnp.asarray(False))
 
