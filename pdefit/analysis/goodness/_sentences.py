@@ -3,17 +3,15 @@
 import numpy as np
 
 from pdefit.analysis.goodness.evidence import Quality
-from pdefit.analysis.goodness.structure import SURE, told_from
+from pdefit.analysis.goodness.structure import LARGE, SURE, told_from
 from pdefit.inverse.controls.vector import FEW
 
-# chi2 per value of residuals twice sigma, which no small term leaves
-LARGE = 4.0
 # values from which on tests of structure would see what makes chi2 large
 ENOUGH = 100
 
 
 def no_structure(fit: Quality) -> str:
-    """What residuals without structure show. Few values would hide a large one, so its size is told."""
+    """Sentence about residuals without structure, with the size that few values would hide."""
     if fit.values >= ENOUGH:
         return "residuals show no structure"
     # chi2 alone tells a misfit, too

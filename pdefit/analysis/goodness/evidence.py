@@ -11,7 +11,7 @@ from pdefit.analysis.goodness.noise_shape import NoiseShape
 from pdefit.analysis.goodness.structure import SURE, Structure
 
 # chi2 per value of residuals of a tenth of sigma: below it there is no noise, and nothing to test
-FAR_BELOW = 0.01
+_FAR_BELOW = 0.01
 # chi2 per value of residuals 22 % larger than sigma; a stated sigma is rarely known better
 LARGEST_CHI2 = 1.5
 # correlation that a systematic residual of 22 % of the noise causes
@@ -79,7 +79,7 @@ class Suspect(NamedTuple):
     excess: float
 
     def __str__(self) -> str:
-        if self.value != self.value:
+        if np.isnan(self.value):
             return f"the values of {self.name}"
         return f"{self.name} (held at {self.value:.4g}, where the residuals ask for {self.better:.4g})"
 
@@ -197,7 +197,7 @@ class Quality:
     @property
     def misses(self) -> bool:
         """Test for residuals that are anything but independent noise of at most the stated size."""
-        if self.sigma_known and self.chi2_per_value < FAR_BELOW:
+        if far_below(self.chi2, self.values, self.sigma_known):
             return False
         shown = self.correlated or self.structured or self.unheld or self.eventful or self.suspects
         return bool(self.large or shown)
@@ -228,6 +228,11 @@ class Evidence:
     rounding: str = ""
     numbers: tuple[str, ...] = ()
     bound: tuple[str, ...] = ()
+
+
+def far_below(chi2: float, values: int, sigma_known: bool) -> bool:
+    """Test for residuals so far below a known sigma that there is no noise, and nothing to test."""
+    return sigma_known and chi2 / max(values, 1) < _FAR_BELOW
 
 
 def largest_ratio(values: int, exact: bool = False) -> float:

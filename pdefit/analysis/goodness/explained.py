@@ -1,18 +1,16 @@
 """Explanations of residuals: errors of the discretisation, and values that a fit holds."""
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import scipy
 
-from pdefit.analysis.goodness.evidence import SURE, Suspect
+from pdefit.analysis.goodness.evidence import Suspect
+from pdefit.analysis.goodness.structure import LEFT, SURE, basis
 from pdefit.inverse.uncertainty.held import Held
 
 # an error of first order is twice the change with half the step; a little more is for what fitted fields take up
 _LARGEST_MULTIPLE = 2.5
-# the part of a change that fitted numbers leave over, below which it is theirs
-_LEFT = 1e-3
 # suspects whose excess is this part of the largest are named beside it
 _NEARLY = 0.9
 
@@ -43,43 +41,48 @@ def suspects(
 
     Source of the variance: J. MacKinnon, H. White, J. Econometrics 29:305 (1985), doi:10.1016/0304-4076(85)90158-7.
     """
+    if not held:
+        return ()
     given, whole = _taken(residuals, directions), _flat(residuals, residuals)
     r = _beside(whole, given)
-    changes = {
-        one.name: _beside(c, given) / np.linalg.norm(c) for one in held for c in [_flat(residuals, one.residuals)]
-    }
-    arrays = {path: [one.name for one in each] for path, each in itertools.groupby(held, lambda one: one.path)}
-    tests = {one.name: [one.name] for one in held} | {path: each for path, each in arrays.items() if len(each) > 1}
-    found = list[tuple[float, str, np.ndarray]]()
-    for name, each in tests.items():
-        basis = _basis(np.stack([changes[n] for n in each], 1))
-        free = np.count_nonzero(r) - given.shape[1] - basis.shape[1]
-        if not basis.shape[1] or free < 1 or not np.all(np.isfinite(basis)):
+    single, tests = dict[str, tuple[Held, float]](), dict[str, list[np.ndarray]]()
+    for one in held:
+        change = _flat(residuals, one.residuals)
+        norm = float(np.linalg.norm(change))
+        # without an effect on this recording, or out of the model's domain
+        if not 0 < norm < np.inf:
             continue
-        g = basis.T @ r
-        left = r - basis @ g
+        single[one.name], tests[one.name] = (one, norm), [_beside(change, given) / norm]
+        if one.path != one.name:
+            tests.setdefault(one.path, []).append(tests[one.name][0])
+    tests = {name: columns for name, columns in tests.items() if name in single or len(columns) > 1}
+    found = list[tuple[float, str, np.ndarray]]()
+    for name, columns in tests.items():
+        own = basis(np.stack(columns, 1))
+        free = np.count_nonzero(r) - given.shape[1] - own.shape[1]
+        if not own.shape[1] or free < 1:
+            continue
+        g = own.T @ r
+        left = r - own @ g
         if sigma_known:
             ratio = float(g @ g) / max(1.0, float(left @ left) / free)
         else:
             # a residual that determines the value alone tells nothing
-            alone = left / np.maximum(1 - np.sum(basis**2, 1), _LEFT)
-            ratio = float(g @ np.linalg.lstsq((basis * alone[:, None] ** 2).T @ basis, g)[0])
-        chance = len(tests) * float(scipy.stats.f.sf(ratio / basis.shape[1], basis.shape[1], free))
-        found.append((float(scipy.stats.norm.isf(min(chance, 0.5))), name, whole - basis @ g))
+            alone = left / np.maximum(1 - np.sum(own**2, 1), LEFT)
+            ratio = float(g @ np.linalg.lstsq((own * alone[:, None] ** 2).T @ own, g)[0])
+        chance = len(tests) * float(scipy.stats.f.sf(ratio / own.shape[1], own.shape[1], free))
+        found.append((float(scipy.stats.norm.isf(min(chance, 0.5))), name, whole - own @ g))
     found.sort(key=lambda one: -one[0])
     if not found or not found[0][0] > SURE or not clean(_unflat(residuals, found[0][2])):
         return ()
-    sure = [(excess, name) for excess, name, _ in found if excess >= max(SURE, _NEARLY * found[0][0])]
-    singles = {one.name: one for one in held}
 
-    def better(name: str) -> tuple[float, float]:
-        if name not in singles:
-            return float("nan"), float("nan")
-        one, size = singles[name], np.linalg.norm(_flat(residuals, singles[name].residuals))
-        along = changes[name]
-        return one.value, one.value - one.change * float(along @ r / (along @ along) / size)
+    def suspect(name: str, excess: float) -> Suspect:
+        if name not in single:
+            return Suspect(name, float("nan"), float("nan"), excess)
+        (one, norm), (change,) = single[name], tests[name]
+        return Suspect(name, one.value, one.value - one.change * float(change @ r / (change @ change) / norm), excess)
 
-    return tuple(Suspect(name, *better(name), excess) for excess, name in sure)
+    return tuple(suspect(name, e) for e, name, _ in found if e >= max(SURE, _NEARLY * found[0][0]))
 
 
 def without_discretisation(
@@ -116,12 +119,6 @@ def _taken(like: Residuals, directions: Sequence[Residuals]) -> np.ndarray:
     if not directions:
         return np.zeros((sum(np.size(r) for r in like.values()), 0))
     return np.linalg.qr(np.stack([_flat(like, d) for d in directions], 1))[0]
-
-
-def _basis(columns: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of columns, without directions that are nearly nothing."""
-    left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
-    return left[:, sizes > _LEFT]
 
 
 def _beside(x: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from pdefit.data.observations import Observations
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import AbstractFormulation
-from pdefit.inverse.uncertainty.influences import PART
+from pdefit.inverse.uncertainty.influences import PART, whole_change
 
 
 def held_frames(
@@ -98,7 +98,6 @@ def heldout_score(
     now = weighted(only, theta)
     variance = {n: np.ones_like(r) for n, r in now.items()}
     for error in errors:
-        for n, r in weighted(only, theta + PART * error).items():
-            # a step out of the model's domain tells nothing
-            variance[n] += np.nan_to_num((r - now[n]) / PART, posinf=0.0, neginf=0.0) ** 2
+        for n, change in whole_change(now, weighted(only, theta + PART * error)).items():
+            variance[n] += change**2
     return sum_of_squares({n: r / np.sqrt(variance[n]) for n, r in now.items()}) / max(count, 1), count

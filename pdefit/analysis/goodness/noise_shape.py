@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pdefit._util.errors import with_space
-from pdefit.analysis.goodness.structure import SURE, ResidualFilm, Structure, deviations, structures
+from pdefit.analysis.goodness.structure import LARGE, SURE, ResidualFilm, Structure, deviations, structures
 
 # standard deviations beyond which a difference of two variances is not taken for chance
 _SURE = 6.0
@@ -14,8 +14,6 @@ _SURE = 6.0
 _RATIO = 1.5
 # mean square of the residuals of a frame, as a part of the others', above and below which the frame stands out
 _LOUD, _QUIET = 2.5, 0.5
-# usual mean square of residuals beyond which the fit misses more than an event
-_UNFITTED = 4.0
 # loud frames that are no further apart than the record over this, or are neighbours, tell of one event
 _NEAR = 30
 # excess of the test of offsets, as a part of that of the surest test, and the fewest values that share an offset
@@ -91,7 +89,7 @@ def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
         yield NoiseShape("stiff", words, loosen if setting.start_is_free else _FREE)
     elif 0 < loud.size <= max(1, len(r) // 10):
         # loud frames beside each other tell of nothing else if noise grows with the signal, or if no frame is fitted
-        unfitted = setting.sigma_known and usual > _UNFITTED
+        unfitted = setting.sigma_known and usual > LARGE
         parts = [g for g in parts if len(g) == 1] if grown or unfitted else parts
         yield from _loud(film.variable, parts, np.sqrt(square / usual), setting)
     yield from grown or _start(film.variable, square, usual, float(beyond[0]))

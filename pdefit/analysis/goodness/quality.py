@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError
-from pdefit.analysis.goodness.evidence import FAR_BELOW, Correlation, Evidence, Quality
+from pdefit.analysis.goodness.evidence import Correlation, Evidence, Quality, far_below
 from pdefit.analysis.goodness.explained import suspects, without_discretisation
 from pdefit.analysis.goodness.noise_shape import Setting, noise_shapes, offsets
 from pdefit.analysis.goodness.structure import SURE, ResidualFilm, structures
@@ -121,7 +121,7 @@ def _quality(
     """Size of residuals, and what is to be seen in them."""
     chi2, count = sum_of_squares(dict(residuals)), functional.observed_values
     # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
-    tiny = sigma_known and chi2 / max(count, 1) < FAR_BELOW
+    tiny = far_below(chi2, count, sigma_known)
     films = [] if tiny else residual_films(functional, residuals, directions)
     tests, setting = [(film, structures(film)) for film in films], setting_of(functional, sigma_known)
     noise = tuple(n for film, found in tests for n in (*noise_shapes(film, setting), *offsets(film, found)))

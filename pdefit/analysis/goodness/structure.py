@@ -9,12 +9,14 @@ from numpy.polynomial import legendre
 
 # number of standard deviations beyond which a deviation is not taken for chance
 SURE = 4.0
+# mean square of residuals of twice sigma, which no small term leaves
+LARGE = 4.0
 # a patch is twice as wide as the one before, and there are at least this many
 _FEWEST_PATCHES = 4
 # footprints vary in time as polynomials of less than this degree
 _DEGREE = 3
 # the part of a footprint that fitted numbers leave over, below which it is theirs
-_LEFT = 1e-3
+LEFT = 1e-3
 # values of a footprint, at most; more are averaged in pairs first
 _MOST_VALUES = 200_000
 # columns without neighbours (species, bodies) that are looked at one by one, at most
@@ -199,7 +201,7 @@ def _footprints(film: ResidualFilm, name: str) -> Iterator[Structure]:
 
     time = np.linspace(-1, 1, r.shape[0]).reshape(-1, *[1] * (r.ndim - 1))
     slow = [legendre.legval(time, np.eye(_DEGREE)[k]) for k in range(min(_DEGREE, r.shape[0]))]
-    given = _basis(_scaled(np.stack([np.zeros(root.size), *map(pooled, film.directions)], 1)))
+    given = basis(_scaled(np.stack([np.zeros(root.size), *map(pooled, film.directions)], 1)))
 
     def beside(x: np.ndarray) -> np.ndarray:
         return x - given @ (given.T @ x)
@@ -208,15 +210,13 @@ def _footprints(film: ResidualFilm, name: str) -> Iterator[Structure]:
     kinds = {what: np.stack([pooled(f * s) for s in slow], 1) for what, f in _functions(film).items()}
     kinds[f"{film.variable}, its slopes and curvature together"] = np.concatenate([*kinds.values()], 1)
     for what, columns in kinds.items():
-        basis = _basis(beside(_scaled(columns)))
-        if not basis.shape[1] or np.count_nonzero(left) < 10 * basis.shape[1]:
+        own = basis(beside(_scaled(columns)))
+        if not own.shape[1] or np.count_nonzero(left) < 10 * own.shape[1]:
             continue
-        g, middle = basis.T @ left, (basis * left[:, None] ** 2).T @ basis
+        g, middle = own.T @ left, (own * left[:, None] ** 2).T @ own
         ratio = float(g @ np.linalg.lstsq(middle, g)[0])
         size = max(float(g @ g - np.trace(middle)), 0.0) / max(np.count_nonzero(np.isfinite(film.residuals)), 1)
-        yield Structure(
-            name, f"along {what}", (), deviations(ratio / basis.shape[1], float(basis.shape[1])), np.sqrt(size)
-        )
+        yield Structure(name, f"along {what}", (), deviations(ratio / own.shape[1], float(own.shape[1])), np.sqrt(size))
 
 
 def _functions(film: ResidualFilm) -> dict[str, np.ndarray]:
@@ -238,7 +238,7 @@ def _scaled(columns: np.ndarray) -> np.ndarray:
     return columns[:, norms > 0] / norms[norms > 0]
 
 
-def _basis(columns: np.ndarray) -> np.ndarray:
+def basis(columns: np.ndarray) -> np.ndarray:
     """An orthonormal basis of columns of norm 1 or less, without directions that are nearly nothing."""
     left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
-    return left[:, sizes > _LEFT]
+    return left[:, sizes > LEFT]

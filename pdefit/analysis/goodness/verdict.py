@@ -7,7 +7,6 @@ import numpy as np
 
 from pdefit.analysis.goodness._sentences import (
     ENOUGH,
-    LARGE,
     evidence_of,
     excess,
     more_than_counts,
@@ -15,7 +14,8 @@ from pdefit.analysis.goodness._sentences import (
     no_structure,
     other_sigma,
 )
-from pdefit.analysis.goodness.evidence import FAR_BELOW, Evidence, Quality, Verdict
+from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict, far_below
+from pdefit.analysis.goodness.structure import LARGE
 
 FITTED = "fitted to the noise"
 LIMITED = "fitted to the discretisation"
@@ -141,7 +141,7 @@ def _limited(fit: Quality, evidence: Evidence) -> tuple[str, ...]:
 def _fitted(fit: Quality, limit: str) -> Verdict:
     """Verdict on residuals without structure; `limit` says how far finer steps and cells move the estimates."""
     chi2 = fit.chi2_per_value
-    if fit.sigma_known and chi2 < FAR_BELOW:
+    if far_below(fit.chi2, fit.values, fit.sigma_known):
         return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})", *filter(None, [limit])))
     named = tuple(n.words for n in fit.noise)
     loud = [n for n in fit.noise if n.kind in ("frame", "stiff", "signal")]
@@ -229,5 +229,5 @@ def _not_converged(fit: Quality) -> Verdict:
 
 def _may_vanish(fit: Quality) -> bool:
     """Test for structure that holds less of chi2 than the last quarter of the evaluations took away."""
-    found = [s.excess for s in fit.structured] + [c.value / c.spread for _, _, c in fit.correlated]
+    found = [s.excess for s in (*fit.structured, *fit.suspects)] + [c.value / c.spread for _, _, c in fit.correlated]
     return not (fit.large or fit.unheld or fit.eventful) and bool(np.max(np.square(found)) < fit.falling * fit.chi2)

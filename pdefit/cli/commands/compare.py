@@ -69,12 +69,10 @@ def run_compare(arguments: list[str], console: Console) -> None:
     lines = zip(runs, results, entries, changed, strict=True)
     write_rows(out / "compare.csv", [{"run": str(run), **one, **two, **three} for run, one, two, three in lines])
     cells = [{key.replace("_", " "): as_text(x) for key, x in of.items() if x is not None} for of in results]
-    for of, row, many in [
-        (of, *line) for of, parameters in zip(cells, rows, strict=True) for line in in_lines(parameters)
-    ]:
-        of[f"{row.control} ({row.unit})".removesuffix(" (1)")] = "; ".join(
-            filter(None, estimate_and_interval(row, many))
-        )
+    for of, parameters in zip(cells, rows, strict=True):
+        for row, many in in_lines(parameters):
+            told = "; ".join(filter(None, estimate_and_interval(row, many)))
+            of[f"{row.control} ({row.unit})".removesuffix(" (1)")] = told
     keys = dict.fromkeys(key for of in cells for key in of)
     # what there is many of comes last, so that a long table is cut there
     keys = sorted(keys, key=lambda key: key.startswith(("rms residual", "y0.")))[:_MOST_ROWS]

@@ -27,7 +27,7 @@ def replace_by_name(dest: BaseContainer, src: BaseContainer) -> None:
 
 
 def in_order(given: Sequence[Override], sections: Collection[str]) -> list[Override]:
-    """What was typed of some sections, such that another name takes the place of a former choice, and keys are added to it.
+    """Overrides of some sections in an order in which another name replaces a former choice, and keys are added to it.
 
     **Arguments:**
 

@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 
 from pdefit.analysis.goodness.correlated import correlated
-from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict
+from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict, far_below
 from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.quality import judge, residual_films
 from pdefit.analysis.goodness.verdict import FITTED, UNFINISHED, decide, distrust
@@ -19,7 +19,8 @@ from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.reweight import ByPrediction
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import VALUE, sum_of_squares
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.smooth_tangents import inexact_bias
 from pdefit.inverse.uncertainty.control_values import moved as shifted
 from pdefit.inverse.uncertainty.held import Held, held_values
@@ -64,7 +65,8 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
     along = [[] for _ in exp.each] if known is None else influences(found, known)
     scored = any(one.held.size for one in exp.each.values())
     errors = [[] for _ in exp.each] if known is None or not scored else independent_errors(found, known)
-    held, missed = held_values(found)
+    # residuals without noise suspect nothing
+    held, missed = ([[] for _ in exp.each], []) if _noiseless(exp, found) else held_values(found)
     left = float("nan") if known is None else remaining(found, known)
     judged = {
         name: _judged(one, part, left, along[k], errors[k], [changes[k] for changes in moved.changes.values()], held[k])
@@ -101,6 +103,14 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
     return Judgement([section for section, _ in judged.values()], decide(evidence), widened, counted.effective_values)
 
 
+def _noiseless(exp: Experiment, found: Fit) -> bool:
+    """Test for residuals far below sigma in all recordings."""
+    return all(
+        far_below(sum_of_squares(part.residuals), part.functional.observed_values, _sigma_known(one, part.functional))
+        for one, part in zip(exp.each.values(), found.recordings, strict=True)
+    )
+
+
 def _judged(
     exp: Experiment,
     found: Fit,
@@ -113,7 +123,7 @@ def _judged(
     """The section `fit` of one recording, and its quality."""
     window = exp.source.record.at(slice(0, exp.fitted))
     held = heldout_score(found.functional, found.theta, window, exp.held, errors) if exp.held.size else None
-    known = _sigma_known(exp, tuple(found.functional.observed))
+    known = _sigma_known(exp, found.functional)
     quality = judge(
         found,
         sigma_known=known,
@@ -149,16 +159,13 @@ def of_counts(exp: Experiment) -> dict[str, float]:
 
 def _unstated(exp: Experiment, found: Fit) -> tuple[str, ...]:
     """Sentence about the size of residuals, if nobody stated the sigma of a single variable."""
-    (name, *more), parts = exp.first.observed, found.recordings
-    if more or any(name not in one.source.unstated for one in exp.each.values()):
+    (name, *more), functional = exp.first.observed, found.functional
+    free = functional.observed_values - functional.controls.size
+    if more or free < 1 or any(name not in one.source.unstated for one in exp.each.values()):
         return ()
-    seen = [np.asarray(part.functional.fitted(name)) for part in parts]
-    sigma = np.mean([np.mean(np.asarray(part.functional.observations.sigma[name])) for part in parts])
-    squares = sum(float(np.sum(part.residuals[name] ** 2)) for part in parts)
-    free = sum(int(x.sum()) for x in seen) - found.functional.controls.size
-    return (
-        (f"residuals of {name} have a standard deviation of {sigma * np.sqrt(squares / free):.3g}",) if free > 0 else ()
-    )
+    sigma = np.mean([np.mean(np.asarray(part.functional.observations.sigma[name])) for part in found.recordings])
+    size = sigma * np.sqrt(sum(sum_of_squares(part.residuals) for part in found.recordings) / free)
+    return (f"residuals of {name} have a standard deviation of {size:.3g}",)
 
 
 def _rounding(found: Fit) -> str:
@@ -191,11 +198,8 @@ def _numbers(found: Fit) -> list[tuple[BoundControl, slice]]:
 
 def _at_bound(found: Fit) -> tuple[str, ...]:
     """The names of numbers that stand at a bound."""
-    theta, (lower, upper), names = (
-        np.asarray(found.theta),
-        found.functional.controls.box(),
-        found.functional.controls.names(),
-    )
+    theta, controls = np.asarray(found.theta), found.functional.controls
+    (lower, upper), names = controls.box(), controls.names()
     places = [i for _, span in _numbers(found) for i in range(span.start, span.stop)]
     return tuple(names[i] for i in places if theta[i] <= lower[i] or theta[i] >= upper[i])
 
@@ -244,17 +248,17 @@ def _grows(values: np.ndarray, mask: np.ndarray) -> bool:
     return bool(last > first)
 
 
-def _sigma_known(exp: Experiment, observed: tuple[str, ...]) -> bool:
+def _sigma_known(exp: Experiment, functional: Functional) -> bool:
     """Whether sigma was stated, or well estimated, before the fit.
 
     A sigma made from residuals makes chi2 about 1, which proves nothing.
     """
     unidentifiable = [name for name, n in exp.source.noise.items() if n.error > _KNOWN_TO]
-    return not exp.estimated and not any(name in unidentifiable for name in observed)
+    return not exp.estimated and not any(name in unidentifiable for name in functional.observed)
 
 
 def outcome(found: Fit, verdict: Verdict) -> str:
-    """What a fit did to its loss, in words that agree with its verdict."""
+    """The course of the loss in words that agree with the verdict."""
     first = f"{found.loss_initial:.4g}" if np.isfinite(found.loss_initial) else "not finite at the guess"
     ended = "" if found.converged else " (not converged)" if verdict.word in UNFINISHED else " (stopped)"
     return f"loss {first} -> {found.loss:.4g} in {found.iterations} iterations{ended}"

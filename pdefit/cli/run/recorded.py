@@ -138,7 +138,7 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
 
 
 def of_fit(saved: Saved) -> str:
-    """What identifies the fit of a checkpoint: the hash of its best point."""
+    """The hash of the best point of a checkpoint, which identifies its fit."""
     return digest(contents([saved.arrays["theta"]]))
 
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2, Verdict
 from pdefit.cli.config.settings import Job, Settings
@@ -147,9 +148,12 @@ def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.
     assert kept is not None
     belongs = kept.origin | {"of": of_fit(kept)}
 
+    @interrupts.uninterrupted()
     def save(progress: fitting.Progress) -> None:
         state = progress.state()
         save_state(folder, Saved(state.numbers, state.arrays, belongs))
+        if interrupts.received():
+            raise KeyboardInterrupt
 
     given = dict[str, Any](max_iterations=job.settings.max_iterations, driver=exp.driver)
     again = fitting.fit(better.functional, [last], callback=save, resume=saved_state(folder, belongs), **given)

@@ -64,7 +64,7 @@ def refuse_foreign(file: h5py.File, path: Path) -> None:
 
 
 def listed(visit: Callable[[Callable], Any], path: Path, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What a visitor of h5py finds in a file, by name. It follows no links.
+    """The objects that a visitor of h5py finds in a file, by name. It follows no links.
 
     **Arguments:**
 

@@ -213,7 +213,7 @@ class DataFile(Mapping[str, Variable]):
 
     @property
     def unit_remedy(self) -> str:
-        """How the file may state a unit; empty for a file of a format without units, and for a table that states none."""
+        """The way to state a unit in the file; empty for a format without units, and for a table that states none."""
         if not self.is_foreign:
             return "an attribute `units` tells others"
         return "`NAME [UNIT]` in its header tells others" if any(v.unit for v in self.values()) else ""

@@ -1,6 +1,6 @@
 """Influence of every observation on fitted numbers, and standard errors where residuals are correlated."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -36,14 +36,16 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     each = []
     for e, (part, _) in enumerate(functional.parts(jnp.asarray(theta))):
         now, there = found.recordings[e].residuals, over_cores(part, given_devices(functional), least=0.0)
-        # a step out of the model's domain tells nothing
-        each.append(
-            [
-                {n: np.nan_to_num((x - now[n]) / PART, posinf=0.0, neginf=0.0) for n, x in after.items()}
-                for after in at_points(WEIGHTED, there, [own[e] for own in moved])
-            ]
-        )
+        each.append([whole_change(now, after) for after in at_points(WEIGHTED, there, [own[e] for own in moved])])
     return each
+
+
+def whole_change(now: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The change of residuals with a whole standard error, from those after a `PART` of it.
+
+    A step out of the model's domain tells nothing, and changes nothing.
+    """
+    return {n: np.nan_to_num((x - now[n]) / PART, posinf=0.0, neginf=0.0) for n, x in after.items()}
 
 
 def numbers(found: Fit, known: Intervals) -> Sequence[int]:
@@ -64,11 +66,8 @@ def independent_errors(found: Fit, known: Intervals) -> list[list[np.ndarray]]:
 
     - `found`, `known`: the fit and its intervals.
     """
-    functional, theta, rows = (
-        found.functional,
-        np.asarray(found.theta),
-        known.inverse[(chosen := numbers(found, known))],
-    )
+    functional, theta, chosen = found.functional, np.asarray(found.theta), numbers(found, known)
+    rows = known.inverse[chosen]
     steps = linalg.solve_triangular(linalg.cholesky(rows[:, chosen], lower=True), rows, lower=True)
     now, *moved = ([np.asarray(own) for _, own in functional.parts(jnp.asarray(x))] for x in (theta, *(theta + steps)))
     return [[own[e] - here for own in moved] for e, here in enumerate(now)]

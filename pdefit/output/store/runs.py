@@ -138,7 +138,7 @@ class RunFiles:
 
     @property
     def unsaved(self) -> bool:
-        """Whether a command ended here before it had saved anything, so that another one may begin here."""
+        """Test for a folder in which a command ended before it had saved anything, so that another one may begin."""
         results = ("state/*.h5", "starts/*.h5", "summary.json") if self.verb == "fit" else ("[!.]*",)
         found = {path.name for pattern in results for path in self.directory.glob(pattern)}
         return found <= _BEGUN and not self.state.startswith(RUNNING.lower())

@@ -49,3 +49,12 @@ def test_what_is_not_clean_or_not_apart_is_not_named():
     assert _asked(fitted, held, r, True) and not _asked(fitted, held, r, True, lambda _: False)
     # a value that changes the residuals as the fitted numbers do
     assert not _asked(fitted, fitted @ draws.normal(size=(4, 1)), r, True)
+
+
+def test_values_without_an_effect_on_one_recording_leave_the_others_to_be_tested():
+    draws = np.random.default_rng(0)
+    fitted, held = _model(draws, 200, 3)
+    r = 2.0 * held[:, 0] + draws.normal(size=200)
+    held[:, 1], held[3, 2] = 0.0, np.nan
+    (found,) = _asked(fitted, held, r, True)
+    assert found.name == "h0"

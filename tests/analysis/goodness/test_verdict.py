@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdefit.analysis.goodness.evidence import Correlation, Evidence, Quality, Verdict
+from pdefit.analysis.goodness.evidence import Correlation, Evidence, Quality, Suspect, Verdict
 from pdefit.analysis.goodness.noise_shape import NoiseShape
 from pdefit.analysis.goodness.structure import SURE, Structure
 from pdefit.analysis.goodness.verdict import (
@@ -147,6 +147,12 @@ def test_each_threshold(change, word, reason):
     verdict = _decided(change)
     assert verdict.word == word and reason in verdict.reason
     assert str(verdict) == f"{verdict.word}: {verdict.reason}"
+
+
+def test_a_suspect_alone_may_vanish_while_the_fit_goes_on():
+    suspect = {"suspects": (Suspect("h", 1.0, 2.0, 5.0),), "converged": False}
+    assert _decided(suspect | {"falling": 0.01}).word == STOPPED
+    assert _decided(suspect | {"falling": 0.001}).word == STOPPED_AND_MISSES
 
 
 def test_of_an_unknown_field_data_determine_a_part():

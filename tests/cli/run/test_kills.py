@@ -153,7 +153,7 @@ def test_a_run_killed_at_the_end_of_a_phase_ends_with_the_same_bits(
     monkeypatch.setattr(profile, "build_experiment", lambda _: exp)
 
     def saved_and_copied(folder, saved):
-        """What a kill now would leave: the last copy of a phase is that of its end."""
+        """Copy the files that a kill now would leave: the last copy of a phase is that of its end."""
         save(folder, saved)
         if folder.name not in folders:
             return
