@@ -98,7 +98,7 @@ def lines(ts, seed=0, controls=None, sigma=(1.0, 1.0), instrument=None):
     return pdefit.Functional(problem, data, controls or plain, dt=0.25), designs
 
 
-def decays(count=5, frames=6, sigma=0.01, noise=0.0, controls=None, start=1.0):
+def decays(count=5, frames=6, sigma=0.01, noise=0.0, controls=None, start=1.0, **options):
     """Records of decay at different rates, each with its rate and its first value unknown."""
     random, ts, found = np.random.default_rng(0), np.linspace(0.0, 1.0, frames), []
     for rate in np.linspace(0.5, 2.0, count):
@@ -106,5 +106,6 @@ def decays(count=5, frames=6, sigma=0.01, noise=0.0, controls=None, start=1.0):
         data = pdefit.Observations.build(ts, {"u": values}, sigma)
         system = Decay(k=jnp.asarray(start))
         problem = pdefit.Problem(system, system.init(None))
-        found.append(pdefit.Functional(problem, data, controls or {"k": pdefit.transforms.Log()}, dt=0.02))
+        options = options or {"dt": 0.02}
+        found.append(pdefit.Functional(problem, data, controls or {"k": pdefit.transforms.Log()}, **options))
     return found

@@ -238,9 +238,8 @@ class Settings:
             raise ValueError(
                 "gauge fixes controls of many recordings, but there is one; set recordings, or remove gauge"
             )
-        if self.starts is not None and self.recordings:
-            raise ValueError("starts are for fits of one recording each; remove recordings, or set starts=null")
-        if self.starts is not None and self.starts.by == "holdout" and (self.members or not self.holdout):
+        many = bool(self.members or self.recordings)
+        if self.starts is not None and self.starts.by == "holdout" and (many or not self.holdout):
             raise ValueError(
                 "starts.by=holdout is for one fit with frames that are kept out of it; set holdout=0.1, or starts.by=loss"
             )

@@ -55,8 +55,6 @@ def build_members(settings: Settings) -> MemberExperiment:
     names = tuple(each)
     first = with_estimated_sigma(build_single(each[names[0]]), "members share one program")
     pattern = first.first
-    if pattern.steps is not None:
-        raise PdefitError("members expect constant steps; set dt, or solver=rk4 with steps=null")
     if any(c.smoothing is not None or c.modes is not None for c in pattern.controls.items):
         raise PdefitError(
             "members expect numbers and states cell by cell; fit smooth fields one by one, e.g. in a sweep"
@@ -101,8 +99,11 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
         (problem, window, window.sigma, layout, controls),
         is_leaf=lambda x: x is None,
     )
-    grid = laid_out(functional.formulation, functional.at, functional.theta0, window.ts, pattern.dt).time_grid
-    functional = functional.with_time_grid(grid)
+    if pattern.steps is None:
+        grid = laid_out(functional.formulation, functional.at, functional.theta0, window.ts, pattern.dt).time_grid
+        functional = functional.with_time_grid(grid)
+    else:
+        functional = functional.renewed(functional.theta0)
     truth = (
         None if source.truth is None and not source.true_paths else cast(source.truth or source.problem, settings.dtype)
     )
@@ -123,7 +124,7 @@ def _truth(truth: Problem | None, paths: tuple[str, ...], functional: Functional
 def _with_common_step(functionals: list[Functional]) -> list[Functional]:
     """The functionals with the smallest of the steps that their guesses ask for, where the step was left open."""
     first = functionals[0]
-    if first.asked_dt is not None:
+    if first.asked_dt is not None or first.steps is not None:
         return functionals
     some = functionals[:: -(-len(functionals) // _TRIED)]
     problems = [(f.problem.system, f.problem.y0) for f in some]

@@ -31,7 +31,7 @@ from pdefit.cli.run.quality import Judgement, fit_quality, outcome, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
-from pdefit.cli.run.starts import check_many, check_steps, minimise_from_starts, starts_summary, with_starts
+from pdefit.cli.run.starts import check_many, minimise_from_starts, starts_summary, with_starts
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.run_directory import recorded
@@ -59,7 +59,6 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     - `job`: the experiment and its run.
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
-    check_steps(job.settings)
     lead(job)
     if job.settings.members:
         # here, because it loads xarray

@@ -119,7 +119,7 @@ class MemberTable:
         """Observed and predicted values of all members, where they are few and their times the same."""
         members, first = self.exp.members, self.exp.members.common
         values = sum(int(np.size(x)) for x in first.observations.values.values()) * members.count
-        if values > _MOST_VALUES or first.groups > 1 or ".observations.ts" in members.own:
+        if values > _MOST_VALUES or first.groups > 1 or members.own.observations.ts is not None:
             return {}, {}
         residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(self.found.theta))
         observed = members.each(

@@ -10,7 +10,7 @@ import numpy as np
 from rich.markup import escape
 
 from pdefit._util.atomic import write_json
-from pdefit._util.cache import digest
+from pdefit._util.cache import contents, digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
 from pdefit.analysis.goodness.evidence import largest_ratio
@@ -211,8 +211,7 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
 
 def _hash(exp: MemberExperiment) -> str:
     """Hash of the data and starts of all members."""
-    own = (path.encode() + np.asarray(x).tobytes() for path, x in sorted(exp.members.own.items()))
-    return digest([np.asarray(exp.members.theta0).tobytes(), *own])
+    return digest(contents([exp.members.theta0, *jax.tree.leaves(exp.members.own)]))
 
 
 def _certify(exp: MemberExperiment, index: list[int], theta: Any, job: Job, where: str) -> dict[str, Any] | None:

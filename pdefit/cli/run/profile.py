@@ -48,8 +48,6 @@ def run_profile(arguments: list[str], console: Console) -> None:
     names = [word for word in names if "," not in word]
     if saved is None:
         raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first")
-    if job.settings.steps is not None:
-        raise PdefitError("Profiles expect constant steps; fit again with dt in place of steps")
     exp = build_experiment(job.settings)
     objective, theta = at_best(exp, saved)
     check_profile(objective)

@@ -27,7 +27,6 @@ from pdefit.inverse.members.explore import Exploration, Explorer
 from pdefit.inverse.members.fit_members import stages_of
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares
-from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
 from pdefit.output.store.tables import number, write_rows
 
@@ -37,18 +36,11 @@ STARTS = "starts"
 _NOISELESS = 1e-3
 
 
-def check_steps(settings: Settings) -> None:
-    """Refuse adaptive steps beside what runs many fits in one program, before anything is built."""
-    many = (name for name in ("members", "recordings", "starts", "uncertainty") if getattr(settings, name))
-    if settings.steps is not None and (name := next(many, "")):
-        raise PdefitError(f"{name} expects constant steps; remove steps and set dt, or set {name}=null")
-
-
 def check_many(functional: AbstractObjective, stages: Sequence[Stage], settings: Settings) -> None:
     """Refuse a bootstrap that cannot be, and starts that vary nothing or that stages cannot have, before the fit."""
     if settings.uncertainty is not None:
         check_bootstrap(functional, settings.uncertainty)
-    if settings.starts is not None and isinstance(functional, Functional):
+    if settings.starts is not None:
         stages_of(functional, stages)
         settings.starts.points.points(functional, settings.seed)
 
@@ -88,7 +80,7 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
     - `exp`, `job`: the experiment and its run. An exploration that was stopped goes on where it was.
     """
     settings, functional = job.settings, exp.functional
-    assert settings.starts is not None and isinstance(functional, Functional)
+    assert settings.starts is not None
     folder = job.directory / STARTS
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
     with MembersProgress(job.console) as bar:
@@ -108,21 +100,12 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
     _write_table(found, functional, job)
     if not np.isfinite(found.loss).any():
         raise PdefitError("The model blows up from all starts; give bounds (starts.within=bounds), or a better guess")
-    return dataclasses.replace(exp, functional=_at(functional, found.theta[found.best])), found
+    return dataclasses.replace(exp, functional=functional.guessing(jnp.asarray(found.theta[found.best]))), found
 
 
-def _judge(exp: Experiment, functional: Functional) -> Functional:
+def _judge(exp: Experiment, functional: AbstractObjective) -> AbstractObjective:
     """The objective of the frames that are kept out of the fit."""
-    judge = Holdout(exp.source.record.at(slice(0, exp.fitted))).judged(functional)
-    assert isinstance(judge, Functional)
-    return judge
-
-
-def _at(functional: Functional, theta: np.ndarray) -> Functional:
-    """The functional whose guess is another point."""
-    return eqx.tree_at(
-        lambda f: f.problem, functional, functional.controls.filled(functional.problem, jnp.asarray(theta))
-    )
+    return Holdout(exp.source.record.at(slice(0, exp.fitted))).judged(functional)
 
 
 def unexplained(exp: Experiment, found: fitting.Fit) -> bool:
@@ -179,7 +162,7 @@ def starts_summary(found: Exploration | None) -> dict[str, Any] | None:
     }
 
 
-def _write_table(found: Exploration, functional: Functional, job: Job) -> None:
+def _write_table(found: Exploration, functional: AbstractObjective, job: Job) -> None:
     """Write starts.csv: for each start its numbers, where it ended, and the optimum that it reached."""
     controls = functional.controls.tabulated
     values = eqx.filter_jit(jax.vmap(flat_values, in_axes=(None, 0)))

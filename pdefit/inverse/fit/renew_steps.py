@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
@@ -14,7 +14,6 @@ from pdefit.inverse.fit.result import pack
 from pdefit.inverse.fit.unstable_steps import is_open, share_of_limit, stable_step, suits
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import VALUE
-from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import is_adaptive, stepped, with_dt
 
 # frozen steps are kept while their error is between these parts of the tolerance; where observations keep the steps
@@ -50,11 +49,11 @@ class StepWatch:
         """Whether the steps no longer suit the best point."""
         if self.error is None or self.chosen is None:
             return self.unstable or self.blown_up
-        return not min(_LOW, _FALLEN * self.chosen) <= self.error <= _HIGH
+        return bool(are_due(self.error, self.chosen))
 
     def start(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
         """The functional with steps that suit theta, and a sentence about a change of constant ones."""
-        if not (isinstance(functional, Functional) and functional.steps is not None):
+        if not is_adaptive(functional):
             self.look(functional, theta)
             return self._restep(functional, theta) if self.due or self._grown(functional, theta) else (functional, "")
         renewed = functional.renewed(theta)
@@ -104,7 +103,7 @@ class StepWatch:
         if self.blown_up:
             self.blown_up = False
             return self._halved(functional, theta)
-        if not (isinstance(functional, Functional) and functional.steps is not None):
+        if not is_adaptive(functional):
             return self._restep(functional, theta)
         before = self.error
         try:
@@ -112,8 +111,7 @@ class StepWatch:
         except PdefitError as error:
             self.error = None
             return functional, f"steps kept, error {before:.2g} of the tolerance: {error}"
-        assert isinstance(renewed, Functional)
-        grid, old = renewed.layout.time_grid, functional.layout.time_grid
+        grid, old = renewed.time_grid, functional.time_grid
         if _same(grid, old):
             return functional, ""
         return renewed, f"steps renewed, error {before:.2g} of the tolerance, {old.steps} -> {grid.steps} steps"
@@ -157,7 +155,7 @@ class StepWatch:
     def suited(self, functional: Objective, theta: Float[Array, " p"]) -> Objective:
         """The functional with steps for an evaluation at theta, which is not the best point."""
         try:
-            if isinstance(functional, Functional) and functional.steps is not None:
+            if is_adaptive(functional):
                 return functional.renewed(theta)
             return stepped(functional, stable_step(functional, theta)) if not suits(functional, theta) else functional
         except PdefitError:
@@ -173,7 +171,7 @@ class StepWatch:
 
     def arrays(self, functional: AbstractObjective) -> dict[str, np.ndarray]:
         """The arrays of frozen steps that a saved state holds."""
-        return pack("time_grid", functional.layout.time_grid) if is_adaptive(functional) else {}
+        return pack("time_grid", functional.time_grid) if is_adaptive(functional) else {}
 
     def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
         """The functional with the steps of a saved state.
@@ -186,12 +184,32 @@ class StepWatch:
         self.error, self.chosen = numbers["error"], numbers["chosen"]
         self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")
         self.blown_up, self.halved = bool(numbers.get("blown_up")), bool(numbers.get("halved"))
-        if not (isinstance(functional, Functional) and functional.steps is not None):
+        if not is_adaptive(functional):
             return self.applied(functional)
-        step = np.asarray(arrays["time_grid.step"])
-        start, count = np.asarray(arrays["time_grid.start"]), np.asarray(arrays["time_grid.count"])
-        observes_start = functional.layout.time_grid.observes_start
-        return functional.with_time_grid(TimeGrid(start, step, count, step.shape[-1], observes_start))
+        return functional.with_time_grid(saved_grid(arrays, functional.time_grid))
+
+
+def are_due(error: ArrayLike, chosen: ArrayLike) -> np.ndarray | np.bool_:
+    """Which adaptive steps no longer suit a point; none whose error is NaN.
+
+    **Arguments:**
+
+    - `error`: their error at the point, 1 at the tolerance.
+    - `chosen`: their error where they were chosen.
+    """
+    return (np.minimum(_LOW, _FALLEN * np.asarray(chosen)) > error) | (np.asarray(error) > _HIGH)
+
+
+def saved_grid(arrays: dict[str, np.ndarray], like: TimeGrid) -> TimeGrid:
+    """The frozen steps of a saved state.
+
+    **Arguments:**
+
+    - `arrays`: those of the state.
+    - `like`: the steps that they replace.
+    """
+    start, step, count = (np.asarray(arrays[f"time_grid.{name}"]) for name in ("start", "step", "count"))
+    return TimeGrid(start, step, count, step.shape[-1], like.observes_start)
 
 
 def _same(a: TimeGrid, b: TimeGrid) -> bool:

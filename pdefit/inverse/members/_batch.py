@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 from pdefit.integrate.loop.batch import AbstractBatch, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry, advance_unlogged
 from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, straight
 
 
@@ -60,13 +61,24 @@ def _advanced(
 @eqx.filter_jit
 def equations(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array, Array, Array]:
     """J, its gradient and the Gauss-Newton matrix of every member."""
-    return members.each(lambda functional, x: functional.normal_equations(x), theta, batch=batch)
+
+    def one(functional: Any, x: Array) -> tuple[Array, Array, Array]:
+        value, gradient, matrix = functional.normal_equations(x)
+        return value, gradient, matrix.dense() if isinstance(matrix, ArrowEquations) else matrix
+
+    return members.each(one, theta, batch=batch)
 
 
 @eqx.filter_jit
 def gradients(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array, Array, Array]:
     """J, its gradient and the growth of the adjoint of every member."""
     return members.each(lambda functional, x: functional.watched_gradient(x), theta, batch=batch)
+
+
+@eqx.filter_jit
+def step_errors(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array]:
+    """The largest error of the adaptive steps of every member."""
+    return (members.each(lambda functional, x: functional.step_error(x), theta, batch=batch),)
 
 
 def chosen(new: np.ndarray, fresh: Carry, old: Carry) -> Carry:

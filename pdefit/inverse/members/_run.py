@@ -7,14 +7,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float, Int
 
 from pdefit._util.errors import refusing
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
+from pdefit.inverse.fit.renew_steps import are_due, saved_grid
 from pdefit.inverse.fit.result import RunState, pack, unpack
 from pdefit.inverse.fit.stages import Stage, keeps, prepares
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
@@ -23,6 +26,7 @@ _CHUNK = 4
 # a batch shrinks when so many times fewer of its members are left, and an evaluation of it updates so many values that
 # another program, which takes some seconds to compile, pays
 _SHRINK, _PAYS = 8, 1e7
+_NONE = np.zeros(0, int)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +67,8 @@ class MemberRun:
         self.theta = np.asarray(members.theta0)
         self.loss = np.full(count, np.inf)
         self.converged, self.evaluations = np.zeros(count, bool), np.zeros(count, int)
+        # the errors of adaptive steps, where each is and where they were chosen
+        self.error, self.chosen = np.full(count, np.nan), np.full(count, np.nan)
         # of this stage: evaluations of each member, whether it has finished, and whether it began anew
         self.used, self.ended, self.anew = np.zeros(count, int), np.zeros(count, bool), np.zeros(count, bool)
         self.slots = np.zeros(0, int)
@@ -79,6 +85,7 @@ class MemberRun:
             self.stage, self.carry = self.stage + 1, None
         if self._formulation is not None and self._formulation.partial:
             self._use(-1)
+            self._renew(np.arange(self.own.count))
 
     def _enter(self) -> None:
         """Begin a stage from where the one before ended."""
@@ -93,6 +100,7 @@ class MemberRun:
         )
         # a member that blew up in windows may be fine without
         self.used[:], self.ended[:], self.anew[:] = 0, False, False
+        self._renew(np.arange(self.own.count))
         self._fill(self._size(self.own.count))
 
     @property
@@ -127,10 +135,16 @@ class MemberRun:
         """The members of the batch. Empty places hold the first one, and do not move."""
         return self.members.take(np.maximum(self.slots, 0))
 
-    def _fill(self, size: int) -> None:
-        """Make a batch of the members that have not finished, and keep the states of those that are under way."""
+    def _fill(self, size: int, renewed: Int[np.ndarray, " r"] = _NONE) -> None:
+        """Make a batch of the members that have not finished, and keep the states of those that are under way.
+
+        **Arguments:**
+
+        - `size`: of the batch.
+        - `renewed`: those that begin anew from their best point, with other steps.
+        """
         before, carry = self.slots, self.carry
-        going = [s for s in before if s >= 0 and not self.ended[s] and self.used[s]]
+        going = [s for s in before if s >= 0 and not self.ended[s] and self.used[s] and s not in renewed]
         waiting = [e for e in range(self.own.count) if not self.ended[e] and e not in {*going}]
         self.slots = np.array([*going, *waiting, *[-1] * size][:size])
         fresh = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
@@ -148,16 +162,17 @@ class MemberRun:
         while not self.ended.all():
             here = np.maximum(self.slots, 0)
             active = (self.slots >= 0) & ~self.ended[here]
-            limit = np.where(active, np.minimum(_CHUNK, most - self.used[here]), 0)
-            some, carry = self._handed((self._here(), self.carry))
+            limit = np.where(active, np.minimum(1 if self._adaptive else _CHUNK, most - self.used[here]), 0)
+            theta, (some, carry) = self.theta[here], self._handed((self._here(), self.carry))
             taken, self.carry = _batch.advanced(some, self._optimizer, carry, limit, self._batch)
             self._account(active, here, taken, most)
-            again = self._begin_anew(here[active])
+            renewed = self._look(here[active], theta[active], most)
+            again = self._begin_anew(here[active]) or bool(renewed.size)
             left = int((~self.ended).sum())
             under_way = int((active & ~self.ended[here]).sum())
             smaller = self._size(left) if self._pays(left) else self.slots.size
             if left and (under_way < left or again or smaller < self.slots.size):
-                self._fill(smaller)
+                self._fill(smaller, renewed)
             if self.callback is not None:
                 done = int(self.ended.sum())
                 total = int(self.evaluations.sum())
@@ -194,15 +209,55 @@ class MemberRun:
         self.ended[blown], self.used[blown] = False, 0
         return bool(blown.size)
 
+    # --- adaptive steps --------------------------------------------------------------------------------------------------
+
+    @property
+    def _adaptive(self) -> bool:
+        return is_adaptive(self.own.common)
+
+    def _renew(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " r"]:
+        """Choose the adaptive steps of some members at their points, and return those whose steps are others now."""
+        if not self._adaptive:
+            return _NONE
+        before = self.members.time_grid
+        self.members, done = self.members.renewed(self.theta, rows)
+        # a member whose model blows up in an adaptive pass keeps its steps
+        self.error[rows] = np.nan
+        self.error[done] = self.chosen[done] = self.evaluated(_batch.step_errors, done)[0]
+        grid = self.members.time_grid
+        step = np.pad(before.step, [*[(0, 0)] * (before.step.ndim - 1), (0, grid.length - before.length)])
+        return done[[bool(np.any(step[e] != grid.step[e])) for e in done]]
+
+    def _look(self, rows: Int[np.ndarray, " k"], before: Float[np.ndarray, "k p"], most: int) -> Int[np.ndarray, " r"]:
+        """Renew adaptive steps that no longer suit, and return the members that begin anew with others.
+
+        **Arguments:**
+
+        - `rows`: the members under way.
+        - `before`: their points before the last evaluation.
+        - `most`: the most evaluations of the stage.
+        """
+        if not self._adaptive:
+            return _NONE
+        moved = rows[np.any(self.theta[rows] != before, axis=1)]
+        self.error[moved] = self.evaluated(_batch.step_errors, moved)[0]
+        due = rows[are_due(self.error[rows], self.chosen[rows])]
+        changed = self._renew(due[self.used[due] < most])
+        self.ended[changed] = False
+        self.converged[due[self.used[due] >= most]] = False
+        self.converged[changed] = False
+        return changed
+
     # --- saving and going on -------------------------------------------------------------------------------------------
 
-    _ARRAYS = ("theta", "loss", "converged", "evaluations", "used", "ended", "anew", "slots")
+    _ARRAYS = ("theta", "loss", "converged", "evaluations", "error", "chosen", "used", "ended", "anew", "slots")
 
     def state(self) -> RunState:
         """The state of all fits, from which they can be resumed."""
         arrays = {name: np.array(getattr(self, name)) for name in self._ARRAYS}
         numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.evaluations.sum())}
-        return RunState(numbers, arrays | pack("carry", self.carry))
+        steps = pack("time_grid", self.members.time_grid) if self._adaptive else {}
+        return RunState(numbers, arrays | steps | pack("carry", self.carry))
 
     @refusing("these members")
     def restore(self, saved: RunState) -> None:
@@ -214,6 +269,8 @@ class MemberRun:
         self._use(int(saved.numbers["windows"]))
         if arrays["theta"].shape[:1] != (self.own.count,):
             raise ValueError("theta")
+        if self._adaptive:
+            self.members = self.members.with_time_grid(saved_grid(arrays, self.members.time_grid))
         for name in self._ARRAYS:
             # as many members, or processes, as run together now need not have done so before
             setattr(self, name, np.array(arrays[name]))
@@ -224,12 +281,19 @@ class MemberRun:
 
     # --- where it has ended --------------------------------------------------------------------------------------------
 
-    def evaluated(self, function: Callable) -> tuple[np.ndarray, ...]:
-        """The results of a function of `_batch` at the ends of all members, batch by batch."""
+    def evaluated(self, function: Callable, rows: Int[np.ndarray, " k"] | None = None) -> tuple[np.ndarray, ...]:
+        """The results of a function of `_batch` at the points of members, batch by batch.
+
+        **Arguments:**
+
+        - `function`: the function.
+        - `rows`: the members; default all.
+        """
+        rows = np.arange(self.own.count) if rows is None else rows
         size, parts = self._size(self.own.count), []
-        for begin in range(0, self.own.count, size):
-            index = np.minimum(np.arange(begin, begin + size), self.own.count - 1)
+        for begin in range(0, rows.size, size):
+            index = rows[np.minimum(np.arange(begin, begin + size), rows.size - 1)]
             some, theta = self._handed((self.members.take(index), jnp.asarray(self.theta[index])))
             found = on_one_device(function(some, theta, self._batch))
-            parts.append([np.asarray(x)[: self.own.count - begin] for x in found])
-        return tuple(np.concatenate(x) for x in zip(*parts, strict=True))
+            parts.append([np.asarray(x)[: rows.size - begin] for x in found])
+        return tuple(np.concatenate(x) for x in zip(*parts, strict=True)) if parts else (np.zeros(0),)

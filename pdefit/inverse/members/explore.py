@@ -16,8 +16,8 @@ from pdefit.inverse.members.fit_members import AT_ONCE, outcome, stages_of
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.members.starts import Optima, Starts, find_optima
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
-from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import Single
 
@@ -68,7 +68,7 @@ class Exploration:
 
 
 def explore(
-    functional: Functional,
+    functional: AbstractObjective,
     starts: Starts | None = None,
     stages: Sequence[Stage | AbstractOptimizer] | None = None,
     *,
@@ -76,13 +76,13 @@ def explore(
     at_once: int = AT_ONCE,
     devices: Sequence[Any] = (),
     callback: Callable[[MemberProgress], None] | None = None,
-    judge: Functional | None = None,
+    judge: AbstractObjective | None = None,
 ) -> Exploration:
     """A fit from many starts, and the optima that they reach. `pdefit.fit` goes on from the best.
 
     **Arguments:**
 
-    - `functional`: the objective, with constant steps.
+    - `functional`: the objective.
     - `starts`: the starts; default `Starts()`.
     - `stages`: as of `fit_members`; by default those of `choose_stages`.
     - `seed`: of the starts.
@@ -109,7 +109,7 @@ class Explorer:
 
     def __init__(
         self,
-        functional: Functional,
+        functional: AbstractObjective,
         stages: Sequence[Stage | AbstractOptimizer] | None,
         starts: Starts,
         seed: int = 0,
@@ -117,7 +117,7 @@ class Explorer:
         at_once: int = AT_ONCE,
         devices: Sequence[Any] = (),
         callback: Callable[[MemberProgress], None] | None = None,
-        judge: Functional | None = None,
+        judge: AbstractObjective | None = None,
     ):
         self.functional, self.starts, self.callback, self.judge = functional, starts, callback, judge
         self.at_once, self.devices = at_once, tuple(devices)
@@ -131,11 +131,11 @@ class Explorer:
 
     def _trials(self, last: Stage) -> list[list[Stage]]:
         """The stages on the beginning of the record after which starts are compared."""
-        ts = self.functional.observations.ts
-        whole = self.functional.formulation == Single() and ts.size >= _FRAMES
+        records = [part.observations.ts for part, _ in self.functional.parts(self.functional.theta0)]
+        whole = self.functional.formulation == Single() and min(ts.size for ts in records) >= _FRAMES
         if not whole or not 0 < self.starts.keep < self.starts.count:
             return []
-        ends = [float(ts[max(1, round((ts.size - 1) * part))]) for part in _PARTS]
+        ends = [max(float(ts[max(1, round((ts.size - 1) * part))]) for ts in records) for part in _PARTS]
         return [[Stage(last.optimizer, _TRIAL, Single(until=end))] for end in ends]
 
     @property

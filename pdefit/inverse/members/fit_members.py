@@ -15,10 +15,11 @@ from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members._run import MemberProgress as MemberProgress
 from pdefit.inverse.members._run import MemberRun
-from pdefit.inverse.members.members import Members, refuse_adaptive
+from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.members.starts import Starts
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.collocation import Collocation
@@ -117,10 +118,9 @@ def plan_of(members: Members, stages: Sequence[Stage | AbstractOptimizer] | None
     return plan
 
 
-def stages_of(functional: Functional, stages: Sequence[Stage | AbstractOptimizer] | None) -> list[Stage]:
+def stages_of(functional: AbstractObjective, stages: Sequence[Stage | AbstractOptimizer] | None) -> list[Stage]:
     """The stages of a fit: those that are given, or those that suit a functional. Only a single fit may have some."""
-    refuse_adaptive(functional)
-    chosen = choose_stages(functional).stages if stages is None else stages
+    chosen = choose_stages(functional.parts(functional.theta0)[0][0]).stages if stages is None else stages
     if not chosen:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
     plan = [s if isinstance(s, Stage) else Stage(s) for s in chosen]
@@ -135,7 +135,11 @@ def stages_of(functional: Functional, stages: Sequence[Stage | AbstractOptimizer
 
 def outcome(run: MemberRun) -> MemberFits:
     """The fits where a run has ended, with their normal equations where the unknowns are few."""
-    few = run.members.controls.shared_size <= FEW and run.members.common.runner.adjoint.has_tangents
+    # of many recordings the matrix of all unknowns, not only of those that they share
+    unknowns = (
+        run.members.controls.size if isinstance(run.members.common, Recordings) else run.members.controls.shared_size
+    )
+    few = unknowns <= FEW and run.members.common.runner.adjoint.has_tangents
     values, gradient, matrix = run.evaluated(_batch.equations if few else _batch.gradients)
     return MemberFits(
         members=run.members,

@@ -13,14 +13,15 @@ from jaxtyping import Array, Float, Int, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.stages import prepares
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.stacking import Extent, cropped, extent, sliced, stacked
+from pdefit.inverse.objective.stacking import Extent, cropped, extent, sliced, stacked, stacked_alike, stacked_grids
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
-Objective = TypeVar("Objective", bound=AbstractObjective)
+Tree = TypeVar("Tree")
 
 
 class Members(eqx.Module):
@@ -34,16 +35,16 @@ class Members(eqx.Module):
     **Arguments:**
 
     - `common`: the functional of the first member, or the objective from which all start.
-    - `own`: by their path in it the arrays that differ, with a leading axis of E members.
+    - `own`: the same tree, with the arrays that differ, which have a leading axis of E members, and None elsewhere.
     - `theta0`: the point from which each starts, (E, p).
-    - `sizes`: of records that differ in length, what `Extent` says of each, (E, 5); else None.
+    - `sizes`: of records that differ in length, what `Extent` says of each, (E, 4); else None.
     - `held`: the elements of theta that each member holds at its start, (E, h); None where all are fitted.
     """
 
     common: AbstractObjective
-    own: dict[str, Array | np.ndarray]
+    own: AbstractObjective
     theta0: Float[Array, "E p"]
-    sizes: Float[np.ndarray, "E 5"] | None = None
+    sizes: Float[np.ndarray, "E 4"] | None = None
     held: Int[np.ndarray, "E h"] | None = None
 
     @staticmethod
@@ -52,7 +53,7 @@ class Members(eqx.Module):
 
         **Arguments:** `functionals`: initial states, data, times and parameters may differ, and so may the number of frames.
 
-        **Errors:** PdefitError where there are none, where steps are adaptive, or where structures differ.
+        **Errors:** PdefitError where there are none, or where structures differ.
         """
         if not functionals:
             raise PdefitError("Members expects one functional or more, but got none")
@@ -60,16 +61,16 @@ class Members(eqx.Module):
 
     @staticmethod
     def from_points(functional: AbstractObjective, theta0: Float[Array, "E p"]) -> "Members":
-        """One functional from many starts.
+        """One objective from many starts, all with its steps.
 
         **Arguments:**
 
         - `functional`: the objective of all.
         - `theta0`: the starts in search space, (E, p). Those outside the bounds are moved onto them.
         """
-        refuse_adaptive(functional)
         lower, upper = functional.controls.box()
-        return Members(functional, {}, jnp.clip(jnp.asarray(theta0, jnp.float64), lower[None], upper[None]))
+        points = jnp.clip(jnp.asarray(theta0, jnp.float64), lower[None], upper[None])
+        return Members(functional, jax.tree.map(lambda _: None, functional), points)
 
     def with_data(self, values: dict[str, Float[Array, "E T ..."]]) -> "Members":
         """The same members with other observed values, each with its own.
@@ -77,8 +78,8 @@ class Members(eqx.Module):
         **Arguments:** `values`: for each variable the values of all members, (E, T, ...). The mask stays, and values that it
         leaves out do not count.
         """
-        own = {f".observations.values['{name}']": jnp.asarray(x) for name, x in values.items()}
-        return dataclasses.replace(self, own=self.own | own)
+        made = [jnp.asarray(x) for x in values.values()]
+        return self._with_own(lambda o: [o.observations.values[name] for name in values], made)
 
     def starting_at(self, theta0: Float[Array, "E p"]) -> "Members":
         """The same members from other starts.
@@ -86,6 +87,45 @@ class Members(eqx.Module):
         **Arguments:** `theta0`: the starts in search space, (E, p).
         """
         return dataclasses.replace(self, theta0=jnp.asarray(theta0, jnp.float64))
+
+    def _with_own(self, where: Callable[[PyTree], PyTree], arrays: PyTree) -> "Members":
+        own = eqx.tree_at(where, self.own, arrays, is_leaf=lambda x: x is None)
+        return dataclasses.replace(self, own=own)
+
+    @property
+    def time_grid(self) -> TimeGrid:
+        """The steps of all members, with a leading axis."""
+        return self._whole(self.own.time_grid, self.common.time_grid)
+
+    def with_time_grid(self, grid: TimeGrid) -> "Members":
+        """The same members with other steps of the same trajectories.
+
+        **Arguments:** `grid`: the steps of each, with a leading axis.
+        """
+        # both trees have the same length of steps, which is no array
+        common = self.common.with_time_grid(sliced(grid, 0))
+        return dataclasses.replace(self, common=common, own=self.own.with_time_grid(grid))
+
+    def renewed(
+        self, theta: Float[np.ndarray, "E p"], which: Int[np.ndarray, " k"]
+    ) -> tuple["Members", Int[np.ndarray, " r"]]:
+        """The same members, some with adaptive steps chosen anew, and those of which there are such steps.
+
+        **Arguments:**
+
+        - `theta`: the points of all, (E, p).
+        - `which`: the numbers of those whose steps are chosen anew, each at its point.
+        """
+        before, done = self.time_grid, list[int]()
+        grids = [sliced(before, e) for e in range(self.count)]
+        for e in which.tolist():
+            try:
+                grids[e] = self.member(e).renewed(jnp.asarray(theta[e])).time_grid
+            except PdefitError:
+                # the model blows up there, and keeps its steps
+                continue
+            done.append(e)
+        return self.with_time_grid(stacked_grids(grids, before)), np.array(done, int)
 
     def holding(self, held: Int[np.ndarray, "E h"]) -> "Members":
         """The same members, each of which holds some elements of theta at its start.
@@ -107,7 +147,7 @@ class Members(eqx.Module):
     @property
     def boxes(self) -> tuple[Float[np.ndarray, "E p"], Float[np.ndarray, "E p"]]:
         """The lower and the upper bounds of theta of every member."""
-        own = any(".controls" in path for path in self.own)
+        own = bool(jax.tree.leaves(self.own.controls))
         boxes = (
             [self.member(e).controls.box() for e in range(self.count)] if own else [self.controls.box()] * self.count
         )
@@ -117,22 +157,21 @@ class Members(eqx.Module):
             lower[rows] = upper[rows] = np.asarray(self.theta0)[rows]
         return lower, upper
 
-    def member(self, e: int) -> Functional:
-        """The functional of one member, whose guess is its start."""
-        one = _filled(self.common, {path: x[e] for path, x in self.own.items()})
-        # of many recordings only profiles are members, which need no functional of their own
-        assert isinstance(one, Functional)
+    def member(self, e: int) -> AbstractObjective:
+        """The objective of one member, whose guess is its start."""
+        one = eqx.combine(jax.tree.map(lambda x: x[e], self.own), self.common)
         if self.sizes is not None:
             *counts, dt = self.sizes[e].tolist()
+            assert isinstance(one, Functional)
             one = cropped(one, Extent._make([*map(int, counts), dt]))
-        return eqx.tree_at(lambda f: f.problem, one, one.controls.filled(one.problem, self.theta0[e]))
+        return one.guessing(self.theta0[e])
 
     def take(self, index: np.ndarray) -> "Members":
         """Some of the members.
 
         **Arguments:** `index`: their numbers, in the order in which they are wanted.
         """
-        own = {path: x[index] for path, x in self.own.items()}
+        own = jax.tree.map(lambda x: x[index], self.own)
         sizes, held = (None if x is None else x[index] for x in (self.sizes, self.held))
         return Members(self.common, own, self.theta0[index], sizes, held)
 
@@ -146,7 +185,7 @@ class Members(eqx.Module):
         - `batch`: how the members are run; default all at once (`Vmap()`).
         """
         batch = batch or Vmap()
-        return batch(lambda own, *slices: function(_filled(self.common, own), *slices), self.own, *arguments)
+        return batch(lambda own, *slices: function(eqx.combine(own, self.common), *slices), self.own, *arguments)
 
     def reformulated(self, formulation: AbstractFormulation | None) -> "Members":
         """The same members with their records cut in another way, as of `AbstractObjective.reformulated`.
@@ -158,20 +197,20 @@ class Members(eqx.Module):
         if not prepares(self.common, formulation):
             return self
         assert formulation is not None
-        if self.sizes is not None or ".observations.ts" in self.own:
+        first = self.member(0)
+        if self.sizes is not None or self.own.observations.ts is not None or not isinstance(first, Functional):
             each = [self.member(e) for e in range(self.count)]
             changed = [f.reformulated(formulation, f.theta0) for f in each]
             return _members(changed, self.theta0[:, : changed[0].controls.size])
         # records of the same times are cut alike, so that only states at the starts of windows differ
-        first = self.member(0)
         first = first.reformulated(formulation, first.theta0)
-        paths, own = _leaves(first), dict(self.own)
+        own = {path: x for path, x in _leaves(self.own).items() if not path.startswith(".layout")}
         if first.problem.nodes is not None:
             own |= _below("problem.nodes", self._nodes(formulation, first))
         elif self.controls.states.items:
             own |= _below("problem.y0", self.each(lambda f, x: f.at(x).y0, self.theta0))
-        own = {path: x for path, x in own.items() if path in paths}
-        return Members(first, own, self.theta0[:, : first.controls.size])
+        tree = jax.tree_util.tree_map_with_path(lambda path, _: own.get(jax.tree_util.keystr(path)), first)
+        return Members(first, tree, self.theta0[:, : first.controls.size])
 
     def _nodes(self, formulation: AbstractFormulation, first: Functional) -> PyTree:
         """The states at the starts of the windows of all members, stacked.
@@ -182,10 +221,13 @@ class Members(eqx.Module):
         - `first`: the functional of the first member, cut so.
         """
         at, found = first.layout.nodes, []
+        data = self._whole(self.own.observations, self.common.observations)
         for name, state in named_fields(first.problem.nodes).items():
-            values, mask = (self._stacked(f".observations.{kind}['{name}']") for kind in ("values", "mask"))
             # what is observed is taken as it is: one member after the other would take longer than the fits
-            if values is None or mask is None or not (mask[:, at].all() and np.array_equal(values[0, at], state)):
+            if name not in data.values:
+                break
+            values, mask = data.values[name], data.mask[name]
+            if not (mask[:, at].all() and np.array_equal(values[0, at], state)):
                 break
             found.append(jnp.asarray(values[:, at], state.dtype))
         else:
@@ -194,20 +236,29 @@ class Members(eqx.Module):
         nodes = [formulation.node_states(f.problem, f.observations, first.layout) for f in each]
         return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *nodes)
 
-    def _stacked(self, path: str) -> np.ndarray | None:
-        """The array at a path of all members; None where there is none."""
-        if path in self.own:
-            return np.asarray(self.own[path])
-        one = _leaves(self.common).get(path)
-        return None if one is None else np.broadcast_to(np.asarray(one), (self.count, *np.shape(one)))
+    def _whole(self, own: Tree, common: Tree) -> Tree:
+        """A part of the objectives with the arrays of all members in host memory.
+
+        **Arguments:** `own`, `common`: that part of both trees.
+        """
+
+        def one(own: Any, common: Any) -> Any:
+            if own is not None:
+                return np.asarray(own)
+            return (
+                np.broadcast_to(np.asarray(common), (self.count, *np.shape(common))) if eqx.is_array(common) else common
+            )
+
+        return jax.tree.map(one, own, common, is_leaf=lambda x: x is None)
 
 
-def _members(functionals: Sequence[Functional], theta0: Float[Array, "E p"]) -> Members:
-    """Members from functionals that are stacked. What is equal in all is taken out of the stack."""
-    stack, sizes = stacked(functionals), [extent(f) for f in functionals]
+def _members(objectives: Sequence[AbstractObjective], theta0: Float[Array, "E p"]) -> Members:
+    """Members from objectives that are stacked. What is equal in all is taken out of the stack."""
+    functionals = [f for f in objectives if isinstance(f, Functional)]
+    sizes = [extent(f) for f in functionals]
+    stack = stacked(functionals) if functionals else stacked_alike(objectives)
     first = sliced(stack, 0)
-    refuse_adaptive(first)
-    own = {path: x for path, x in _leaves(stack).items() if eqx.is_array(x) and _differs(np.asarray(x))}
+    own = jax.tree.map(lambda x: x if eqx.is_array(x) and _differs(np.asarray(x)) else None, stack)
     return Members(first, own, theta0, np.array(sizes, float) if len({*sizes}) > 1 else None)
 
 
@@ -223,14 +274,3 @@ def _leaves(tree: PyTree) -> dict[str, Any]:
 def _below(place: str, tree: PyTree) -> dict[str, Array]:
     """The arrays of a tree by their path below a place of a functional."""
     return {f".{place}{path}": x for path, x in _leaves(tree).items()}
-
-
-def _filled(functional: Objective, arrays: dict[str, Any]) -> Objective:
-    """The functional with other arrays at some paths."""
-    return jax.tree_util.tree_map_with_path(lambda path, x: arrays.get(jax.tree_util.keystr(path), x), functional)
-
-
-def refuse_adaptive(functional: AbstractObjective) -> None:
-    """Refuse adaptive steps, which differ from fit to fit."""
-    if functional.steps is not None:
-        raise PdefitError("Many fits in one program expect constant steps; set dt in place of adaptive steps")

@@ -11,7 +11,6 @@ from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members._profile_run import Profile as Profile
 from pdefit.inverse.members._profile_run import ProfileRun
 from pdefit.inverse.members._run import MemberProgress
-from pdefit.inverse.members.members import refuse_adaptive
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import Single
@@ -20,7 +19,6 @@ from pdefit.inverse.uncertainty.control_values import are_numbers
 
 def check_profile(functional: AbstractObjective) -> None:
     """Refuse a fit along whose numbers no profile leads."""
-    refuse_adaptive(functional)
     if functional.formulation != Single():
         raise PdefitError("Profiles expect one trajectory; set formulation=single")
 
@@ -58,7 +56,7 @@ def profiles(
     - `callback`: called after every few evaluations.
     - `resume`: a state that a callback took from an earlier call with the same arguments.
 
-    **Errors:** PdefitError for names that are no numbers, for adaptive steps, and where the record is cut into segments.
+    **Errors:** PdefitError for names that are no numbers, and where the record is cut into segments.
 
     Source: S. A. Murphy, A. W. van der Vaart, J. Am. Stat. Assoc. 95:449 (2000), doi:10.1080/01621459.2000.10474219.
     """

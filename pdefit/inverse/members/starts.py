@@ -13,7 +13,7 @@ from pdefit._util.memory import too_large
 from pdefit.inverse.controls.priors import LogNormal, Normal
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.controls.vector import BoundControl
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.abstract import AbstractObjective
 
 Design = Literal["sobol", "latin_hypercube"]
 Within = Literal["bounds", "prior", "spread"]
@@ -62,7 +62,7 @@ class Starts:
         if self.keep < 0:
             raise PdefitError(f"starts.keep expects 0 for all, or how many are fitted to the end, but got {self.keep}")
 
-    def points(self, functional: Functional, seed: int) -> Float[Array, "E p"]:
+    def points(self, functional: AbstractObjective, seed: int) -> Float[Array, "E p"]:
         """The starts in search space.
 
         **Arguments:**

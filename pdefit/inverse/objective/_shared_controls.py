@@ -111,7 +111,11 @@ def without_shared(functional: Functional) -> Functional:
 
 
 def check_shared(e: int, functional: Functional, first: Functional) -> None:
-    """Refuse shared controls that do not start from the same value."""
+    """Refuse adaptive steps of other tolerances, and shared controls that do not start from the same value."""
+    if functional.steps != first.steps:
+        raise PdefitError(
+            f"Recordings expects the same steps in all, but number {e} has {functional.steps} and number 0 {first.steps}"
+        )
     one, other = ({c.path: c for c in f.controls.items if not c.own} for f in (first, functional))
     if one.keys() != other.keys():
         raise PdefitError(

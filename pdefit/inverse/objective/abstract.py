@@ -15,6 +15,7 @@ from pdefit.adjoints.base import demand_tangents
 from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.residuals import TrajectoryRunner
@@ -101,6 +102,27 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     @abc.abstractmethod
     def at(self, theta: Float[Array, " p"]) -> Problem:
         """The problem that theta stands for."""
+
+    @property
+    @abc.abstractmethod
+    def time_grid(self) -> TimeGrid:
+        """The steps of all trajectories."""
+
+    @abc.abstractmethod
+    def with_time_grid(self: Self, grid: TimeGrid) -> Self:
+        """The same objective with other steps of the same trajectories."""
+
+    @abc.abstractmethod
+    def renewed(self: Self, theta: Float[Array, " p"]) -> Self:
+        """The same objective with the steps that an adaptive pass takes at theta; itself where steps are constant."""
+
+    @abc.abstractmethod
+    def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
+        """The largest error of adaptive steps at theta, 1 at the tolerance, by one forward run."""
+
+    @abc.abstractmethod
+    def guessing(self: Self, theta: Float[Array, " p"]) -> Self:
+        """The same objective whose guess is theta."""
 
     @abc.abstractmethod
     def extra_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:

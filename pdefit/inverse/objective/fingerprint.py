@@ -11,9 +11,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
+from jaxtyping import Array
 
 from pdefit._util.cache import contents, digest, without_addresses
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.spread import given_devices, on_one
 from pdefit.inverse.objective.variants import is_adaptive
 
@@ -26,7 +28,7 @@ def fingerprint(functional: AbstractObjective) -> dict[str, str]:
     decide round-off. `pdefit` are its sources: the version stays the same between two releases.
     """
     # equations are the same on any number of devices, sums differ by round-off
-    bare = on_one(_without_steps(functional))
+    bare = _without_steps(on_one(functional))
     return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional), "pdefit": sources()}
 
 
@@ -44,8 +46,12 @@ def _without_steps(functional: AbstractObjective) -> AbstractObjective:
     """
     if not is_adaptive(functional):
         return functional
-    layout = functional.formulation.layout(functional.observations.ts, np.inf)
-    return eqx.tree_at(lambda f: f.layout, functional, layout)
+
+    def constant(part: Functional, own: Array) -> tuple[Functional, Array]:
+        layout = part.formulation.layout(part.observations.ts, np.inf)
+        return eqx.tree_at(lambda f: f.layout, part, layout), own
+
+    return functional.each(constant, functional.theta0)[0]
 
 
 def _equations(functional: AbstractObjective) -> str:

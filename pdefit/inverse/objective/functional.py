@@ -16,7 +16,6 @@ from pdefit.integrate.adaptive.controller import step_error
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import settle
-from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.solve import Numerics
 from pdefit.integrate.solvers.rk4 import RK4
@@ -272,25 +271,29 @@ class Functional(AbstractObjective):
         )
         return functional.renewed(functional.theta0)
 
-    def renewed(self: Same, theta: Float[Array, " p"]) -> Same:
-        """The same functional with the steps that an adaptive pass takes at theta; itself where steps are constant."""
+    def renewed(self, theta):
         if self.steps is None:
             return self
         problem, ts = self.at(theta), self.observations.ts
         grid = frozen_steps(problem, self.starts(problem), ts, self.layout, self.runner.solver, self.steps)
         return self.with_time_grid(grid)
 
-    def with_time_grid(self: Same, grid: TimeGrid) -> Same:
-        """The same functional with other steps of the same trajectories."""
+    @property
+    def time_grid(self):
+        return self.layout.time_grid
+
+    def with_time_grid(self, grid):
         return eqx.tree_at(lambda f: f.layout.time_grid, self, grid)
 
-    def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """The largest error of adaptive steps at theta, 1 at the tolerance, by one forward run."""
+    def step_error(self, theta):
         if self.steps is None:
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
         problem, runner = self.at(theta), self.runner
         given = {"steps": self.steps, "args": problem.args, "solver": runner.solver, "batch": runner.batch}
         return step_error(problem.system, self.starts(problem), self.layout.time_grid, **given)
+
+    def guessing(self, theta):
+        return eqx.tree_at(lambda f: f.problem, self, self.controls.filled(self.problem, jnp.asarray(theta)))
 
     def numerics(self, problem: Problem) -> Numerics:
         """The numerical method of forward runs of a problem, with its own exogenous inputs, beside this functional's."""

@@ -18,7 +18,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.segment_jacobian import added
-from pdefit.inverse.objective.stacking import Extent, extent, stacked, unstacked
+from pdefit.inverse.objective.stacking import Extent, extent, stacked, stacked_grids, unstacked
 from pdefit.inverse.problem.problem import Problem
 
 
@@ -70,8 +70,6 @@ class Recordings(AbstractObjective):
         shared = [c for c in first.controls.items if not c.own]
         for e, functional in enumerate(functionals):
             check_shared(e, functional, first)
-            if functional.steps is not None:
-                raise PdefitError("Recordings expects constant steps; set dt in place of adaptive steps")
             if functional.controls.roughness:
                 raise PdefitError(
                     "Recordings expects fields cell by cell with stated amplitudes; remove modes and give smoothing a "
@@ -113,11 +111,30 @@ class Recordings(AbstractObjective):
 
     @property
     def steps(self):
-        return None
+        return self.members.steps
+
+    @property
+    def time_grid(self):
+        return self.members.layout.time_grid
+
+    def with_time_grid(self, grid):
+        return eqx.tree_at(lambda r: r.members, self, self.members.with_time_grid(grid))
+
+    def renewed(self, theta):
+        if self.steps is None:
+            return self
+        grids = [part.renewed(own).time_grid for part, own in self.parts(theta)]
+        return self.with_time_grid(stacked_grids(grids, self.time_grid))
+
+    def step_error(self, theta):
+        return jnp.max(self.each_stacked(Functional.step_error, theta))
+
+    def guessing(self, theta):
+        return eqx.tree_at(lambda r: r.members.problem, self, self.at(theta))
 
     @property
     def dt(self) -> float:
-        """The largest step of all recordings."""
+        """The largest step of all recordings, the largest of their smallest ones where these are adaptive."""
         return self.members.dt
 
     @property

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ _ALIKE = {
     "formulation": "the same formulation",
     "regularizers": "the same regularizers",
 }
+Stacked = TypeVar("Stacked")
 # letters of a value in an error
 _LONGEST = 60
 
@@ -36,14 +37,13 @@ class Extent(NamedTuple):
     **Arguments:**
 
     - `frames`: the number of observation times.
-    - `segments`, `intervals`, `steps`: the number of segments, of intervals of each, and of steps of an interval.
-    - `dt`: the largest step, in the system's time unit.
+    - `segments`, `intervals`: the number of segments, and of intervals of each.
+    - `dt`: the largest constant step, or the smallest adaptive one, in the system's time unit.
     """
 
     frames: int
     segments: int
     intervals: int
-    steps: int
     dt: float
 
 
@@ -54,7 +54,6 @@ def extent(functional: Functional) -> Extent:
         functional.observations.ts.size,
         layout.segments,
         layout.time_grid.intervals,
-        layout.time_grid.length,
         functional.dt,
     )
 
@@ -67,14 +66,14 @@ def stacked(functionals: Sequence[Functional]) -> Functional:
     """
     if any(f.layout.time_grid.frozen for f in functionals):
         functionals = [f.with_time_grid(f.layout.time_grid.as_frozen()) for f in functionals]
-    each = [extent(f) for f in functionals]
+    each, length = [extent(f) for f in functionals], max(f.layout.time_grid.length for f in functionals)
     most = Extent(*map(max, zip(*each, strict=True)))
     if len({e.segments for e in each}) > 1 and functionals[0].controls.nodes:
         raise PdefitError(
             "Recordings with free node states expect as many segments in each, but have "
             f"{', '.join(str(e.segments) for e in each)}; cut the recordings to one length, or make no node states controls"
         )
-    padded = [_padded(f, most) for f in functionals]
+    padded = [_padded(f, most, length) for f in functionals]
     # a solver is prepared for the sizes of each record, in lists of one length; without a list each step is prepared alone
     lists = [f.layout.time_grid.sizes for f in padded]
     sizes = None if any(x is None for x in lists) else max(x.shape[-1] for x in lists if x is not None)
@@ -85,6 +84,15 @@ def stacked(functionals: Sequence[Functional]) -> Functional:
             if not _alike(parts[0], part):
                 raise PdefitError(f"Recordings expects {what} in all, but number {e} {_odd(parts[0], part, name)}")
     return _stack(padded)
+
+
+def stacked_alike(objectives: Sequence[Any]) -> Any:
+    """Several objectives of equal sizes as one, with a leading axis on every array. Adaptive steps may differ in number."""
+    first = objectives[0]
+    if first.steps is not None:
+        grid = stacked_grids([o.time_grid for o in objectives], first.time_grid)
+        objectives = [o.with_time_grid(sliced(grid, e)) for e, o in enumerate(objectives)]
+    return _stack(objectives)
 
 
 def unstacked(functional: Functional, e: int, size: Extent) -> Functional:
@@ -117,10 +125,12 @@ def cropped(one: Functional, size: Extent) -> Functional:
         *(jax.tree.map(frames, part) for part in (data.values, data.mask, data.sigma, data.positions)),
     )
     grid, s, i = layout.time_grid, slice(size.segments), slice(size.intervals)
-    step = grid.step[s, i, : size.steps] if grid.frozen else grid.step[s, i]
+    count = np.asarray(grid.count[s, i])
+    length = int(count.max(initial=1))
+    step = grid.step[s, i, :length] if grid.frozen else grid.step[s, i]
     looks = size.intervals + grid.observes_start
     layout = Layout(
-        TimeGrid(grid.start[s, i], step, grid.count[s, i], size.steps, grid.observes_start),
+        TimeGrid(grid.start[s, i], step, count, length, grid.observes_start),
         layout.index[s, :looks],
         layout.counts[s, :looks],
         layout.nodes[s],
@@ -135,16 +145,16 @@ def cropped(one: Functional, size: Extent) -> Functional:
     )
 
 
-def sliced(functional: Functional, e: int) -> Functional:
+def sliced(tree: Stacked, e: int) -> Stacked:
     """One of the functionals that were stacked, with its padding."""
-    arrays, rest = eqx.partition(functional, eqx.is_array)
+    arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.tree.map(lambda x: x[e], arrays), rest)
 
 
 # --- padding -----------------------------------------------------------------------------------------------------------
 
 
-def _padded(functional: Functional, most: Extent) -> Functional:
+def _padded(functional: Functional, most: Extent, length: int) -> Functional:
     """The functional with as many frames, segments, intervals and steps as the largest has."""
     data, layout = functional.observations, functional.layout
     frames, segments = most.frames - data.ts.size, most.segments - layout.segments
@@ -171,27 +181,53 @@ def _padded(functional: Functional, most: Extent) -> Functional:
     return eqx.tree_at(
         lambda f: (f.observations, f.measured_sigma, f.layout, f.problem.nodes, f.dt),
         functional,
-        (observations, weights[1], _padded_layout(layout, most), nodes, most.dt),
+        (observations, weights[1], _padded_layout(layout, most, length), nodes, most.dt),
         is_leaf=lambda x: x is None,
     )
 
 
-def _padded_layout(layout: Layout, most: Extent) -> Layout:
+def _padded_layout(layout: Layout, most: Extent, length: int) -> Layout:
     """The layout with more intervals and segments, all of zero length, whose observations are no residuals."""
-    grid = layout.time_grid
-    rows, columns = most.segments - layout.segments, most.intervals - grid.intervals
-    used = grid.step[:, -1].sum(axis=-1) if grid.frozen else grid.count[:, -1] * grid.step[:, -1]
-    end = (grid.start[:, -1] + used)[:, None]
-    start = np.concatenate([grid.start, np.repeat(end, columns, axis=1)], axis=1)
-    start = np.concatenate([start, np.full((rows, start.shape[1]), end[-1, 0])])
-    more = (0, rows), (0, columns)
-    steps = [(0, most.steps - grid.length)] if grid.frozen else []
+    grid, shape = layout.time_grid, (most.segments, most.intervals)
+    more = [(0, wanted - there) for wanted, there in zip(shape, grid.count.shape, strict=True)]
     return Layout(
-        TimeGrid(start, np.pad(grid.step, [*more, *steps]), np.pad(grid.count, more), most.steps, grid.observes_start),
+        padded_grid(grid, shape, length),
         np.pad(layout.index, more, mode="edge"),
         np.pad(layout.counts, more),
         np.pad(layout.nodes, more[0], mode="edge"),
     )
+
+
+def padded_grid(grid: TimeGrid, shape: tuple[int, ...], length: int) -> TimeGrid:
+    """The steps of a batch of trajectories with more intervals and segments, all of zero length, and more steps.
+
+    **Arguments:**
+
+    - `grid`: the batch.
+    - `shape`: the numbers of segments and intervals.
+    - `length`: the number of steps of an interval.
+    """
+    more, start = [(0, wanted - there) for wanted, there in zip(shape, grid.count.shape, strict=True)], grid.start
+    if shape != grid.count.shape:
+        used = grid.step[:, -1].sum(axis=-1) if grid.frozen else grid.count[:, -1] * grid.step[:, -1]
+        end = (grid.start[:, -1] + used)[:, None]
+        start = np.concatenate([start, np.repeat(end, more[1][1], axis=1)], axis=1)
+        start = np.concatenate([start, np.full((more[0][1], start.shape[1]), end[-1, 0])])
+    steps = [(0, length - grid.length)] if grid.frozen else []
+    return TimeGrid(start, np.pad(grid.step, [*more, *steps]), np.pad(grid.count, more), length, grid.observes_start)
+
+
+def stacked_grids(grids: Sequence[TimeGrid], like: TimeGrid) -> TimeGrid:
+    """Frozen steps of several objectives with a leading axis, padded like those that they replace, or longer.
+
+    **Arguments:**
+
+    - `grids`: the steps of each.
+    - `like`: their steps so far, stacked.
+    """
+    # a length that only grows meets few programs
+    length = max(like.length, *(g.length for g in grids))
+    return jax.tree.map(lambda *x: np.stack(x), *(padded_grid(g, like.count.shape[1:], length) for g in grids))
 
 
 # --- stacking ----------------------------------------------------------------------------------------------------------

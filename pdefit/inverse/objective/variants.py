@@ -1,7 +1,6 @@
 """Variants of an objective: with another adjoint, a shorter record or other steps."""
 
 import dataclasses
-from typing import TypeGuard
 
 import diffrax
 import equinox as eqx
@@ -17,8 +16,8 @@ from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.shooting.trajectories import laid_out, shortened_layout
 
 
-def is_adaptive(objective: AbstractObjective) -> TypeGuard[Functional]:
-    """Whether the steps are adaptive ones, which only a single record can have."""
+def is_adaptive(objective: AbstractObjective) -> bool:
+    """Test for adaptive steps, which are chosen at a point and frozen."""
     return objective.steps is not None
 
 

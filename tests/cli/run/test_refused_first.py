@@ -1,6 +1,5 @@
 """Combinations that cannot be fitted: refused before anything is built or compiled, and never after a fit is lost."""
 
-import equinox as eqx
 import numpy as np
 import pytest
 from problems import decays
@@ -9,54 +8,26 @@ from rich.console import Console
 import pdefit
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import Job
-from pdefit.cli.run import fit as fitting
 from pdefit.cli.run import starts
 from pdefit.cli.run.experiment import Experiment
 from pdefit.inverse.members.bootstrap import Bootstrap, check_bootstrap
 from pdefit.inverse.members.fit_members import plan_of
-from pdefit.inverse.members.profile import check_profile
 from pdefit.inverse.optimizers.collocation import Collocation
 
 LM = pdefit.optimizers.LevenbergMarquardt()
-FRONT = ("experiment=reaction/fisher_front", "twin=self", "solver=tsit5", "dt=null", "+steps={rtol: 1e-6, atol: 1e-9}")
-BOTH = "{a: {system: {D: 1.0}}, b: {system: {D: 2.0}}}"
-KINDS = {
-    "starts": "starts=auto", "members": f"members={BOTH}", "recordings": f"recordings={BOTH}",
-    "uncertainty": "uncertainty=bootstrap",
-}  # fmt: skip
-
-
-def adaptive():
-    """A functional with adaptive steps, which nobody evaluates."""
-    steps = pdefit.Adaptive(1e-6, 1e-9)
-    return eqx.tree_at(lambda f: f.steps, decays(1)[0], steps, is_leaf=lambda x: x is None)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_adaptive_steps_are_refused_before_anything_is_built(compose, monkeypatch, tmp_path, kind):
-    monkeypatch.setattr(fitting, "build_experiment", None)
-    monkeypatch.setattr(fitting, "lead", None)
-    job = Job(compose(*FRONT, KINDS[kind]), tmp_path, "front", Console())
-    with pytest.raises(
-        PdefitError, match=f"^{kind} expects constant steps; remove steps and set dt, or set {kind}=null$"
-    ):
-        fitting.run_fit(job)
 
 
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda s: starts.check_many(adaptive(), [pdefit.Stage(LM)], s), "expect constant steps"),
-        (lambda s: check_bootstrap(adaptive(), Bootstrap()), "expect constant steps"),
-        (lambda s: check_profile(adaptive()), "expect constant steps"),
         (lambda s: starts.check_many(decays(1)[0], [pdefit.Stage(Collocation())], s), "Collocation works on one fit"),
         (lambda s: plan_of(pdefit.Members.of(decays(2)), [pdefit.Stage(LM, reweight=pdefit.Reweight())]), "without reweight"),
         (lambda s: check_bootstrap(decays(1)[0], Bootstrap(kind="recordings")), "fit of many recordings"),
         (lambda s: starts.check_many(states(), [pdefit.Stage(LM)], s), "^starts vary nothing: states and smooth fields keep"),
     ],
-    ids=["starts", "bootstrap", "profile", "starts and collocation", "members", "kind", "states"],
+    ids=["starts and collocation", "members", "kind", "states"],
 )  # fmt: skip
-def test_what_steps_and_stages_forbid_is_refused_before_a_compilation(compose, monkeypatch, ask, said):
+def test_what_stages_forbid_is_refused_before_a_compilation(compose, monkeypatch, ask, said):
     settings = compose("experiment=reaction/fisher_front", "starts=sobol", "starts.count=4")
     for evaluation in ("residuals", "value", "value_and_grad"):
         monkeypatch.setattr(pdefit.Functional, evaluation, None)
