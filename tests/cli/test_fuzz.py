@@ -4,6 +4,7 @@ Cases are numbered, and a number makes the same case anywhere. Those that hand d
 children, because a crash of the library would take the session with it.
 """
 
+import dataclasses
 import multiprocessing
 import os
 import shutil
@@ -158,9 +159,10 @@ def test_a_saved_state_without_a_number_is_one_sentence(key, finished, tmp_path)
     run = shutil.copytree(finished, tmp_path / "run")
     saved = load_state(run / "state")
     assert saved is not None
-    for numbers in ({**saved.numbers, key: None}, {k: v for k, v in saved.numbers.items() if k != key}):
+    old = saved.state.numbers
+    for numbers in ({**old, key: None}, {k: v for k, v in old.items() if k != key}):
         shutil.rmtree(run / "state")
-        save_state(run / "state", saved._replace(numbers=numbers))
+        save_state(run / "state", saved._replace(state=dataclasses.replace(saved.state, numbers=numbers)))
         given = answer(tmp_path, ["resume", run.name, "max_iterations=3"])
         assert given.code == 1 and not complaint(given) and "does not fit this experiment" in given.err, given
 

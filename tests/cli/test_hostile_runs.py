@@ -18,6 +18,7 @@ import pdefit
 from pdefit import PdefitError
 from pdefit._util.atomic import read_json
 from pdefit._util.html import table
+from pdefit._util.run_state import RunState
 from pdefit.cli.run.recorded import read_recorded
 from pdefit.cli.runtime.console import Console
 from pdefit.cli.sweeps.jobs import what_is_left
@@ -131,8 +132,8 @@ def test_a_cell_of_another_kind_is_named(name, text, said, tmp_path):
 
 
 def test_a_text_for_a_number_in_a_saved_state_is_named_although_its_checksum_is_right(tmp_path):
-    save_state(tmp_path, Saved({"stage": 0}, {"x": np.zeros(2)}, ORIGIN))
-    save_state(tmp_path, Saved({"stage": "x", "steps": {"error": []}}, {}, ORIGIN))
+    save_state(tmp_path, Saved(RunState({"stage": 0}, {"x": np.zeros(2)}), ORIGIN))
+    save_state(tmp_path, Saved(RunState({"stage": "x", "steps": {"error": []}}, {}), ORIGIN))
     found = load_state(tmp_path)
     assert found is not None and found.numbers == {"stage": 0} and found.damaged.endswith(NEWEST)
     (tmp_path / BEFORE).unlink()
@@ -174,7 +175,7 @@ def test_nothing_is_written_through_a_link(tmp_path):
     (run / "state").mkdir(parents=True)
     (run / "state" / NEWEST).symlink_to(kept)
     assert RunFiles(run).links() == [f"state/{NEWEST}"]
-    save_state(run / "state", Saved({}, {}, ORIGIN))
+    save_state(run / "state", Saved(RunState({}, {}), ORIGIN))
     found = load_state(run / "state")
     assert found is not None and found.damaged == "" and not (run / "state" / NEWEST).is_symlink()
     (run / ".lock").symlink_to(kept)

@@ -17,18 +17,17 @@ from pdefit.analysis.goodness.evidence import largest_ratio
 from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build_members import MemberExperiment, build_members
+from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.member_table import MemberTable
-from pdefit.cli.run.minimise import saved_state, saving
 from pdefit.cli.run.pictures import pictures, report, tell
 from pdefit.cli.run.plan import compared_memory, process_bytes
-from pdefit.cli.run.recorded import origin, same_problem
+from pdefit.cli.run.recorded import same_problem
 from pdefit.cli.run.starts import STARTS, check_many
 from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.certify.certificate import certify
-from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.members.fit_members import AT_ONCE, fit_members, fit_members_again, plan_of
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.fingerprint import fingerprint
@@ -163,21 +162,21 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
     hashes = fingerprint(exp.members.common) | {"members": _hash(exp)}
     if saved is not None:
         same_problem(saved.origin["hashes"], hashes, job.directory, job.console)
-    belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": hashes}
+    checkpoints = Checkpoints.of(job, "state", hashes=hashes)
     with MembersProgress(job.console) as bar:
         return fit_members(
             exp.members,
             exp.first.stages,
             at_once=at_once,
             devices=_devices(settings),
-            callback=saving(bar, "members", job.directory / "state", belongs),
-            resume=None if saved is None else RunState(saved.numbers, saved.arrays),
+            callback=checkpoints.saving(bar, "members"),
+            resume=None if saved is None else saved.state,
         )
 
 
 def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Job) -> MemberFits:
     """The fits after members that noise cannot explain, or all of them, had other starts too."""
-    settings, folder = job.settings, job.directory / STARTS
+    settings = job.settings
     assert settings.starts is not None
     if processes.follows():
         some = processes.heard()
@@ -189,9 +188,8 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
     if not which.size:
         return found
     say(job.console, f"starts: {which.size} of {count} members are fitted from {settings.starts.count - 1} others")
-    belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
     # an extended run may leave other members without a minimum
-    belongs["of"] = which.tolist()
+    checkpoints = Checkpoints.of(job, STARTS, which.tolist())
     with MembersProgress(job.console) as bar:
         better = fit_members_again(
             exp.members,
@@ -202,8 +200,8 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
             seed=settings.seed,
             at_once=at_once,
             devices=_devices(settings),
-            callback=saving(bar, "starts", folder, belongs),
-            resume=saved_state(folder, belongs),
+            callback=checkpoints.saving(bar, "starts"),
+            resume=checkpoints.load(),
         )
     say(job.console, f"starts: {int((better.start > 0).sum())} of them ended lower from another start")
     return better

@@ -17,20 +17,19 @@ from rich.markup import escape
 from pdefit._util import interrupts
 from pdefit._util.errors import refusing
 from pdefit.cli.config.settings import Job, Settings
+from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.course import Course
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.recorded import origin, same_problem
+from pdefit.cli.run.recorded import same_problem
 from pdefit.cli.runtime import processes
-from pdefit.cli.runtime.terminal import FitProgress, MembersProgress
+from pdefit.cli.runtime.terminal import FitProgress
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
-from pdefit.inverse.fit.result import RunState
-from pdefit.inverse.members.fit_members import MemberProgress
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.spread import gathered, on_one, over_cores, over_processes
 from pdefit.output.store.adjoint_scratch import CheckpointFile
-from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
+from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.history import HistoryFile
 
 
@@ -50,12 +49,11 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
     guess = np.asarray(exp.functional.theta0[: recorded.size])
     physical = eqx.filter_jit(jax.vmap(flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
-    resume = None if saved is None else RunState(saved.numbers, saved.arrays)
+    resume = None if saved is None else saved.state
     if saved is not None:
         same_problem(saved.origin["hashes"], hashes, directory, console)
     extended = saved is not None and _is_extended(saved.origin, settings.max_iterations)
-    belongs = {"config": origin(directory), "max_iterations": settings.max_iterations, "hashes": hashes}
-    belongs["extended"] = extended
+    checkpoints = Checkpoints.of(job, "state", hashes=hashes, extended=extended)
     stages = _extended(exp.stages, settings.max_iterations) if extended else exp.stages
     functional = over_processes(exp.functional, settings.cores) if processes.joined() else exp.functional
     fit = partial(
@@ -80,7 +78,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
             history.append(p.records, controls)
             course(p.iteration, p.functional.controls, p.theta)
             state = p.state()
-            save_state(directory / "state", Saved(state.numbers, state.arrays, belongs))
+            checkpoints.save(state)
             bar(p)
             for event in state.numbers["events"][len(printed) :]:
                 console.print(f"[yellow]{escape(event)}[/]", highlight=False)
@@ -104,47 +102,6 @@ def _together(fit: Callable[[], fitting.Fit], settings: Settings) -> fitting.Fit
         theta, equations = gathered((found.theta, found.equations))
         functional = over_cores(gathered(on_one(found.functional)), settings.shared_by)
     return dataclasses.replace(found, functional=functional, theta=theta, equations=equations)
-
-
-def saving(
-    bar: MembersProgress, what: str, folder: Path, belongs: dict[str, Any]
-) -> Callable[[MemberProgress], None] | None:
-    """A callback of many fits that shows their progress, saves their state every few seconds, and ends them at a signal.
-
-    None in a process that follows another one in these fits, which does all of that.
-
-    **Arguments:**
-
-    - `bar`, `what`: the progress, and what is fitted.
-    - `folder`: of the checkpoints.
-    - `belongs`: what identifies the run.
-    """
-
-    if processes.follows():
-        return None
-
-    @interrupts.uninterrupted()
-    def callback(progress: MemberProgress) -> None:
-        if bar.save_now() or progress.finished == progress.members:
-            state = progress.state()
-            save_state(folder, Saved(state.numbers, state.arrays, belongs))
-        bar(progress, what)
-        if interrupts.received():
-            raise KeyboardInterrupt
-
-    return callback
-
-
-def saved_state(folder: Path, belongs: Mapping[str, Any]) -> RunState | None:
-    """The state that `saving` left in a folder; None without one, or where it is that of other work.
-
-    **Arguments:**
-
-    - `folder`: of the checkpoints.
-    - `belongs`: what identifies the run. Its entry `of` names the work.
-    """
-    saved = load_state(folder)
-    return None if saved is None or saved.origin.get("of") != belongs["of"] else RunState(saved.numbers, saved.arrays)
 
 
 def _is_extended(before: Mapping[str, Any], max_iterations: int | None) -> bool:

@@ -15,8 +15,8 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
-from pdefit.cli.run.minimise import saved_state, saving
-from pdefit.cli.run.recorded import at_best, open_run, origin
+from pdefit.cli.run.checkpoints import Checkpoints
+from pdefit.cli.run.recorded import at_best, open_run
 from pdefit.cli.runtime.terminal import MembersProgress, warn
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.joint_profile import joint_profile
@@ -53,20 +53,18 @@ def run_profile(arguments: list[str], console: Console) -> None:
     check_profile(objective)
     theta = jnp.asarray(theta)
     matrix = intervals(objective, theta, sigma_stated=exp.sigma_stated)
-    folder = job.directory / _FOLDER
     if any(isinstance(stage.reweight, ByPrediction) for stage in exp.stages):
         warn(
             console,
             "the noise follows the prediction or is estimated, and profiles hold its size at the estimate: far from it they "
             "lean to the wrong side, and intervals by the matrix are nearer to the likelihood",
         )
-    belongs = {"config": origin(job.directory), "max_iterations": None, "hashes": {}}
     if pairs:
-        _joint(job, objective, theta, pairs, matrix, exp.sigma_stated, belongs)
+        _joint(job, objective, theta, pairs, matrix, exp.sigma_stated)
         if not names:
             return
     # a fit that went on since has another estimate
-    belongs["of"] = {"names": names, "estimate": digest(contents([theta]))}
+    checkpoints = Checkpoints.of(job, _FOLDER, {"names": names, "estimate": digest(contents([theta]))})
     with MembersProgress(console) as bar:
         found = profiles(
             objective,
@@ -74,8 +72,8 @@ def run_profile(arguments: list[str], console: Console) -> None:
             names or None,
             sigma_stated=exp.sigma_stated,
             devices=job.settings.shared_by,
-            callback=saving(bar, "profiles", folder, belongs),
-            resume=saved_state(folder, belongs),
+            callback=checkpoints.saving(bar, "profiles"),
+            resume=checkpoints.load(),
         )
     rows = [_row(one, matrix) for one in found]
     points = [
@@ -106,13 +104,12 @@ def _joint(
     pairs: list[list[str]],
     matrix: Intervals,
     sigma_stated: bool,
-    belongs: dict[str, Any],
 ) -> None:
     """Follow joint profiles of pairs of numbers, and write joint_profiles.csv, json and a figure."""
     directory, console = job.directory, job.console
-    found, folder = [], directory / _FOLDER
+    found = []
     for pair in pairs:
-        belongs = belongs | {"of": {"pair": pair, "estimate": digest(contents([theta]))}}
+        checkpoints = Checkpoints.of(job, _FOLDER, {"pair": pair, "estimate": digest(contents([theta]))})
         with MembersProgress(console) as bar:
             one = joint_profile(
                 objective,
@@ -120,8 +117,8 @@ def _joint(
                 pair,
                 sigma_stated=sigma_stated,
                 devices=job.settings.shared_by,
-                callback=saving(bar, "profiles", folder, belongs),
-                resume=saved_state(folder, belongs),
+                callback=checkpoints.saving(bar, "profiles"),
+                resume=checkpoints.load(),
             )
         found.append(one)
     cells = [

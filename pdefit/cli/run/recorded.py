@@ -21,7 +21,6 @@ from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime import equations
 from pdefit.inverse.fit.fit import restored
-from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.fingerprint import sources
 from pdefit.output.store.fit_checkpoint import Saved, differences, load_state
@@ -139,7 +138,7 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
 
 def of_fit(saved: Saved) -> str:
     """The hash of the best point of a checkpoint, which identifies its fit."""
-    return digest(contents([saved.arrays["theta"]]))
+    return digest(contents([saved.state.arrays["theta"]]))
 
 
 @refusing("this run")
@@ -148,13 +147,13 @@ def _best(directory: Path, saved: Saved) -> Saved:
     other = load_state(directory / BETTER)
     if other is None or other.origin.get("of") != of_fit(saved):
         return saved
-    return min(saved, other, key=lambda one: float(one.arrays["loss"]))
+    return min(saved, other, key=lambda one: float(one.state.arrays["loss"]))
 
 
 def at_best(exp: Experiment, saved: Saved) -> tuple[AbstractObjective, Array]:
     """The objective that a saved fit minimised last, and its best point."""
     stages = exp.stages[-1:] if "of" in saved.origin else exp.stages
-    return restored(exp.functional, stages, RunState(saved.numbers, saved.arrays))
+    return restored(exp.functional, stages, saved.state)
 
 
 def same_problem(

@@ -13,13 +13,13 @@ from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2, Verdict
 from pdefit.cli.config.settings import Job, Settings
+from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.minimise import flat_values, minimise, saved_state, saving
-from pdefit.cli.run.recorded import BETTER, of_fit, origin
+from pdefit.cli.run.minimise import flat_values, minimise
+from pdefit.cli.run.recorded import BETTER, of_fit
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.fit import fit as fitting
-from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout
 from pdefit.inverse.members.bootstrap import check_bootstrap
@@ -27,7 +27,7 @@ from pdefit.inverse.members.explore import Exploration, Explorer
 from pdefit.inverse.members.fit_members import stages_of
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares
-from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
+from pdefit.output.store.fit_checkpoint import Saved, load_state
 from pdefit.output.store.tables import number, write_rows
 
 # folder of a run in which the exploration is saved
@@ -81,8 +81,7 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
     """
     settings, functional = job.settings, exp.functional
     assert settings.starts is not None
-    folder = job.directory / STARTS
-    belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": {}}
+    checkpoints = Checkpoints.of(job, STARTS)
     with MembersProgress(job.console) as bar:
         explorer = Explorer(
             functional,
@@ -90,11 +89,11 @@ def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
             settings.starts.points,
             settings.seed,
             devices=settings.shared_by,
-            callback=saving(bar, "starts", folder, belongs),
+            callback=checkpoints.saving(bar, "starts"),
             judge=_judge(exp, functional) if settings.starts.by == "holdout" else None,
         )
-        if (saved := load_state(folder)) is not None:
-            explorer.restore(RunState(saved.numbers, saved.arrays))
+        if (state := checkpoints.load()) is not None:
+            explorer.restore(state)
         found = explorer.explore()
     say(job.console, f"starts: {found}")
     _write_table(found, functional, job)
@@ -127,19 +126,18 @@ def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.
     if not explored.loss[explored.best] < found.loss:
         return found, explored
     last = dataclasses.replace(exp.stages[-1], formulation=exp.first.formulation)
-    kept, folder = load_state(job.directory / "state"), job.directory / BETTER
+    kept = load_state(job.directory / "state")
     assert kept is not None
-    belongs = kept.origin | {"of": of_fit(kept)}
+    checkpoints = Checkpoints(job.directory / BETTER, kept.origin | {"of": of_fit(kept)})
 
     @interrupts.uninterrupted()
     def save(progress: fitting.Progress) -> None:
-        state = progress.state()
-        save_state(folder, Saved(state.numbers, state.arrays, belongs))
+        checkpoints.save(progress.state())
         if interrupts.received():
             raise KeyboardInterrupt
 
     given = dict[str, Any](max_iterations=job.settings.max_iterations, driver=exp.driver)
-    again = fitting.fit(better.functional, [last], callback=save, resume=saved_state(folder, belongs), **given)
+    again = fitting.fit(better.functional, [last], callback=save, resume=checkpoints.load(), **given)
     if not again.loss < found.loss:
         return found, explored
     evaluations = found.iterations + int(explored.evaluations.sum()) + again.iterations

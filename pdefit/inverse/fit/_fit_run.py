@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError, refusing
+from pdefit._util.run_state import RunState
+from pdefit._util.trees import pack, unpack
 from pdefit.integrate.loop.time_loop import EXPLOSIVE
 from pdefit.inverse.fit.compiled_loop import MOST, Carry, EvaluationLog, first_carry, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.renew_steps import StepWatch
-from pdefit.inverse.fit.result import Fit, Place, Progress, Record, RunState, pack, records, saved_weights, unpack
+from pdefit.inverse.fit.result import Fit, Place, Progress, Record, records, saved_weights
 from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
 from pdefit.inverse.fit.stages import Stage, keeps, new_weights, prepares, resized, same_windows, with_windows
@@ -22,6 +24,7 @@ from pdefit.inverse.fit.unstable_steps import explain_growth, near_stability, su
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.spread import agreed
+from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
@@ -215,10 +218,9 @@ class FitRun(Generic[Objective]):
         before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
         sigma = self.functional.observations.sigma
         now = {"sigma": sigma, "roughness": self.roughness, "theta": self.theta, "carry": self.carry}
-        packed = [pack(name, tree) for name, tree in {"loss": np.asarray(self.loss), **now, **before}.items()]
+        grid = self.functional.time_grid if is_adaptive(self.functional) else None
         numbers = self.place.as_numbers() | {"steps": self.steps.numbers()}
-        arrays = {k: v for part in packed for k, v in part.items()}
-        return RunState(numbers, arrays | self.steps.arrays(self.functional))
+        return RunState(numbers, pack(loss=np.asarray(self.loss), **now, **before, time_grid=grid))
 
     @refusing("this experiment")
     def restore(self, saved: RunState) -> None:

@@ -10,7 +10,6 @@ from jaxtyping import Array, ArrayLike, Float
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.inverse.fit.result import pack
 from pdefit.inverse.fit.unstable_steps import is_open, share_of_limit, stable_step, suits
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import VALUE
@@ -169,17 +168,14 @@ class StepWatch:
         names = ("error", "chosen", "unstable", "stable", "blown_up", "halved")
         return {name: getattr(self, name) for name in names}
 
-    def arrays(self, functional: AbstractObjective) -> dict[str, np.ndarray]:
-        """The arrays of frozen steps that a saved state holds."""
-        return pack("time_grid", functional.time_grid) if is_adaptive(functional) else {}
-
     def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
         """The functional with the steps of a saved state.
 
         **Arguments:**
 
         - `functional`: the objective.
-        - `numbers`, `arrays`: what `numbers` and `arrays` returned.
+        - `numbers`: what `numbers` returned.
+        - `arrays`: those of the state.
         """
         self.error, self.chosen = numbers["error"], numbers["chosen"]
         self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")

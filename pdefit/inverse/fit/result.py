@@ -5,70 +5,17 @@ import functools
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
 from pdefit._util.html import summarised, table
+from pdefit._util.run_state import RunState
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import Equations, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
-
-
-@dataclasses.dataclass(frozen=True)
-class RunState:
-    """The state of a fit, from which it can be resumed. Going on from it gives the same bits.
-
-    **Arguments:**
-
-    - `numbers`: the place of the fit (stage, round of reweighting, evaluations, events, ...), which survives JSON.
-    - `arrays`: by name theta, the optimizer's state, the best point and the standard deviations in force.
-    """
-
-    numbers: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-
-    @property
-    def iterations(self) -> int:
-        """The number of evaluations so far, which is that of rows of the history that belong to this state."""
-        return int(self.numbers["iterations"])
-
-
-def pack(name: str, tree: PyTree) -> dict[str, np.ndarray]:
-    """The arrays of a tree by name.
-
-    **Arguments:**
-
-    - `name`: the beginning of every name.
-    - `tree`: a tree with arrays.
-    """
-    leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
-    return {f"{name}{jax.tree_util.keystr(path)}": np.asarray(leaf) for path, leaf in leaves}
-
-
-def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
-    """The tree whose arrays `pack` gave names.
-
-    **Arguments:**
-
-    - `name`: as of `pack`.
-    - `like`: a tree of the same structure, shapes and types.
-    - `arrays`: the arrays by name. Others may be among them.
-    """
-    dynamic, static = eqx.partition(like, eqx.is_array)
-
-    def restored(path: Any, leaf: Any) -> Any:
-        key = f"{name}{jax.tree_util.keystr(path)}"
-        value = arrays.get(key)
-        if value is None or value.shape != leaf.shape or value.dtype != leaf.dtype:
-            raise ValueError(key)
-        return value if isinstance(leaf, np.ndarray) else jnp.asarray(value)
-
-    return eqx.combine(jax.tree_util.tree_map_with_path(restored, dynamic), static)
 
 
 def saved_weights(

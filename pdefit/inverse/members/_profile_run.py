@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,8 +12,9 @@ from jaxtyping import Float, Int
 from scipy import special
 
 from pdefit._util.errors import refusing
+from pdefit._util.run_state import RunState
+from pdefit._util.trees import pack, unpack
 from pdefit.inverse.controls.vector import FEW
-from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.holding import run_holding
@@ -73,10 +74,44 @@ class Profile:
         return bool(self.rise.min() < -1e-2 * self.limit)
 
 
+class _Sides(NamedTuple):
+    """Where all sides are.
+
+    **Arguments:**
+
+    - `at`, `before`: the points of each, now and before, (2 k, p).
+    - `rises`: twice the rise of J there.
+    - `step`, `last`: the next and the last step of the number.
+    - `ended`, `tried`: what ended each, by its place in `_ENDS`, and how many points were tried.
+    - `outside`: the place and the rise of the nearest point beyond the limit, (2 k, 2); infinite for none.
+    """
+
+    at: Float[np.ndarray, "s p"]
+    before: Float[np.ndarray, "s p"]
+    rises: Float[np.ndarray, " s"]
+    step: Float[np.ndarray, " s"]
+    last: Float[np.ndarray, " s"]
+    ended: Int[np.ndarray, " s"]
+    tried: Int[np.ndarray, " s"]
+    outside: Float[np.ndarray, "s 2"]
+
+
+class _Points(NamedTuple):
+    """The points that were fitted, (n, p), the side of each, and twice the rise of J there."""
+
+    theta: Float[np.ndarray, "n p"]
+    owners: Int[np.ndarray, " n"]
+    heights: Float[np.ndarray, " n"]
+
+    def with_point(self, theta: Float[np.ndarray, " p"], owner: int, height: float) -> "_Points":
+        """The points with one more."""
+        return _Points(
+            np.concatenate([self.theta, theta[None]]), np.append(self.owners, owner), np.append(self.heights, height)
+        )
+
+
 class ProfileRun:
     """Profiles under way. A side is one of the two directions from the estimate, of one number."""
-
-    _ARRAYS = ("at", "before", "rises", "step", "last", "ended", "outside", "tried", "points", "owners", "heights")
 
     def __init__(
         self,
@@ -100,14 +135,13 @@ class ProfileRun:
         sizes = np.asarray(functional.controls.sizes(jnp.asarray(theta)))[self.element]
         self.reach = _REACH * sizes
         self.value, self.chi2, self.way, self.error = self._linear(few)
-        # of each side: where it is and was, its rise, the next and the last step, and what ended it
-        self.at, self.before = np.tile(theta, (sides, 1)), np.tile(theta, (sides, 1))
-        self.rises, self.last = np.zeros(sides), np.zeros(sides)
-        self.step = np.where(np.isfinite(self.error), _STEP * 2 * self.error, 0.1 * sizes)
-        self.ended, self.tried = np.zeros(sides, int), np.zeros(sides, int)
-        # the nearest point beyond the limit: its place and its rise
-        self.outside = np.full((sides, 2), np.inf)
-        self.points, self.owners, self.heights = np.zeros((0, p)), np.zeros(0, int), np.zeros(0)
+        far, zeros = np.full((sides, 2), np.inf), np.zeros(sides)
+        step = np.where(np.isfinite(self.error), _STEP * 2 * self.error, 0.1 * sizes)
+        none = np.zeros(sides, int)
+        self.sides = _Sides(
+            np.tile(theta, (sides, 1)), np.tile(theta, (sides, 1)), zeros, step, zeros.copy(), none, none.copy(), far
+        )
+        self.found = _Points(np.zeros((0, p)), np.zeros(0, int), np.zeros(0))
         self.inner: MemberRun | None = None
 
     def _linear(self, few: bool) -> tuple[float, float, np.ndarray, np.ndarray]:
@@ -135,52 +169,55 @@ class ProfileRun:
 
     @property
     def active(self) -> np.ndarray:
-        return self.ended == 0
+        return self.sides.ended == 0
 
     def advance(self, limit: float) -> None:
         """Fit one more point of every side, and choose the next step of each."""
         goal, sides = np.sqrt(limit), np.arange(self.element.size)
         origin = self.estimate[self.element]
-        place = self.at[sides, self.element]
+        place = self.sides.at[sides, self.element]
         if self.inner is None:
-            self.last = np.where(self.active, self._next(place, limit), 0.0)
-            begun = self.at + self._ahead() * self.last[:, None]
-            begun[sides, self.element] = place + self.last
+            self.sides.last[:] = np.where(self.active, self._next(place, limit), 0.0)
+            begun = self.sides.at + self._ahead() * self.sides.last[:, None]
+            begun[sides, self.element] = place + self.sides.last
             self._begin(begun)
         inner = self.inner
         assert inner is not None
         inner.minimise()
         target = np.asarray(inner.own.theta0)[sides, self.element]
-        rise = 2 * (inner.loss - self.value)
+        rise = 2 * (inner.now.loss - self.value)
         for s in np.flatnonzero(self.active).tolist():
-            self.tried[s] += 1
+            self.sides.tried[s] += 1
             fine, inside = np.isfinite(rise[s]), rise[s] <= limit
             if fine:
-                self.points = np.concatenate([self.points, inner.theta[s][None]])
-                self.owners, self.heights = np.append(self.owners, s), np.append(self.heights, rise[s])
+                self.found = self.found.with_point(inner.now.theta[s], s, rise[s])
             if fine and inside:
-                grown = np.sqrt(max(rise[s], 0.0)) - np.sqrt(max(self.rises[s], 0.0))
+                grown = np.sqrt(max(rise[s], 0.0)) - np.sqrt(max(self.sides.rises[s], 0.0))
                 longer = _LONGER if grown <= 0 else np.clip(_STEP * goal / grown, _SHORTER, _LONGER)
-                self.step[s] = abs(self.last[s]) * longer
-                self.before[s], self.at[s], self.rises[s] = self.at[s], inner.theta[s], rise[s]
+                self.sides.step[s] = abs(self.sides.last[s]) * longer
+                self.sides.before[s], self.sides.at[s], self.sides.rises[s] = (
+                    self.sides.at[s],
+                    inner.now.theta[s],
+                    rise[s],
+                )
             else:
-                self.outside[s] = target[s], rise[s] if fine else np.inf
+                self.sides.outside[s] = target[s], rise[s] if fine else np.inf
             kind = self._end(s, float(target[s]), float(rise[s]), float(origin[s]), limit)
-            self.ended[s] = _ENDS.index(kind)
+            self.sides.ended[s] = _ENDS.index(kind)
         self.inner = None
 
     def _next(self, place: np.ndarray, limit: float) -> np.ndarray:
         """The next step of each side, with its sign: to where the limit is expected, if that is known, else further."""
-        room = np.minimum(self.step, np.abs(self.bound - place))
-        far, height = self.outside[:, 0] - place, self.outside[:, 1]
-        low, high, goal = np.sqrt(np.maximum(self.rises, 0.0)), np.sqrt(height), np.sqrt(limit)
+        room = np.minimum(self.sides.step, np.abs(self.bound - place))
+        far, height = self.sides.outside[:, 0] - place, self.sides.outside[:, 1]
+        low, high, goal = np.sqrt(np.maximum(self.sides.rises, 0.0)), np.sqrt(height), np.sqrt(limit)
         part = np.where(np.isfinite(height), (goal - low) / np.where(high > low, high - low, 1.0), 0.5)
         between = np.abs(np.where(np.isfinite(far), far, 0.0)) * np.clip(part, 0.1, 0.9)
         return self.sign * np.where(np.isfinite(far), between, room)
 
     def _ahead(self) -> np.ndarray:
         """The change of theta with the number of each side: from its last step, or at the estimate by the matrix."""
-        moved = self.at - self.before
+        moved = self.sides.at - self.sides.before
         own = moved[np.arange(self.element.size), self.element]
         return np.where((own != 0)[:, None], moved / np.where(own != 0, own, 1.0)[:, None], self.way)
 
@@ -193,9 +230,9 @@ class ProfileRun:
             return BOUND
         if inside and abs(target - origin) >= self.reach[s]:
             return FLAT
-        if self.tried[s] < _POINTS:
+        if self.sides.tried[s] < _POINTS:
             return GOES_ON
-        place, height = self.outside[s]
+        place, height = self.sides.outside[s]
         return BLOWN_UP if np.isfinite(place) and np.isinf(height) else ENDLESS
 
     # --- the fits of one point of each side ----------------------------------------------------------------------------
@@ -224,7 +261,7 @@ class ProfileRun:
         if resume is not None:
             inner.restore(resume)
         inner.minimise()
-        return inner.loss
+        return inner.now.loss
 
     def _report(self, progress: MemberProgress) -> None:
         if self.callback is not None:
@@ -234,24 +271,21 @@ class ProfileRun:
 
     def state(self) -> RunState:
         """The state from which the profiles can be resumed."""
-        arrays = {f"profiles.{name}": np.array(getattr(self, name)) for name in self._ARRAYS}
         inner = RunState({}, {}) if self.inner is None else self.inner.state()
-        begun = {} if self.inner is None else {"profiles.begun": np.asarray(self.inner.own.theta0)}
-        return RunState({**inner.numbers, "under_way": self.inner is not None}, arrays | begun | inner.arrays)
+        begun = None if self.inner is None else np.asarray(self.inner.own.theta0)
+        arrays = pack(sides=self.sides, found=self.found, begun=begun)
+        return RunState({**inner.numbers, "under_way": self.inner is not None}, arrays | inner.arrays)
 
     @refusing("these profiles, whose folder 'profiles' may be removed")
     def restore(self, saved: RunState) -> None:
         """Take over the state of saved profiles."""
-        for name in self._ARRAYS:
-            array = saved.arrays.get(f"profiles.{name}")
-            # points grow in number
-            if array is None or array.shape[1:] != getattr(self, name).shape[1:]:
-                raise ValueError(name)
-            setattr(self, name, np.array(array))
-        if self.ended.size != self.element.size:
-            raise ValueError("ended")
+        self.sides = unpack("sides", self.sides, saved.arrays)
+        # points grow in number
+        count = len(saved.arrays["found.owners"])
+        like = jax.tree.map(lambda x: np.zeros((count, *x.shape[1:]), x.dtype), self.found)
+        self.found = unpack("found", like, saved.arrays)
         if saved.numbers["under_way"]:
-            self._begin(saved.arrays["profiles.begun"])
+            self._begin(saved.arrays["begun"])
             assert self.inner is not None
             self.inner.restore(saved)
 
@@ -260,14 +294,14 @@ class ProfileRun:
     def profile(self, number: int, limit: float) -> Profile:
         """The profile of one number."""
         k = int(self.numbers[number])
-        own = np.isin(self.owners, (2 * number, 2 * number + 1))
-        theta = np.concatenate([self.estimate[None], self.points[own]])
-        rise = np.concatenate([[0.0], self.heights[own]])
+        own = np.isin(self.found.owners, (2 * number, 2 * number + 1))
+        theta = np.concatenate([self.estimate[None], self.found.theta[own]])
+        rise = np.concatenate([[0.0], self.found.heights[own]])
         order = np.argsort(theta[:, k], kind="stable")
         ends, kinds = [], []
         for side in (2 * number, 2 * number + 1):
-            kinds.append(_ENDS[int(self.ended[side])])
-            ends.append(self._crossing(side, k, limit) if kinds[-1] == LIMIT else self.at[side, k])
+            kinds.append(_ENDS[int(self.sides.ended[side])])
+            ends.append(self._crossing(side, k, limit) if kinds[-1] == LIMIT else self.sides.at[side, k])
         edges = np.tile(self.estimate, (2, 1))
         edges[:, k] = ends
         low, high = sorted(self.physical(edges, k).tolist())
@@ -285,9 +319,9 @@ class ProfileRun:
 
     def _crossing(self, side: int, k: int, limit: float) -> float:
         """The place where the rise of a side is the limit, between the two points about it."""
-        own = self.owners == side
-        places = np.append(self.points[own, k], self.estimate[k])
-        roots = np.append(np.sqrt(np.maximum(self.heights[own], 0.0)), 0.0)
+        own = self.found.owners == side
+        places = np.append(self.found.theta[own, k], self.estimate[k])
+        roots = np.append(np.sqrt(np.maximum(self.found.heights[own], 0.0)), 0.0)
         order = np.argsort(roots)
         return float(np.interp(np.sqrt(limit), roots[order], places[order]))
 

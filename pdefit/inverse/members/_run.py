@@ -2,18 +2,19 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from pdefit._util.errors import refusing
+from pdefit._util.run_state import RunState
+from pdefit._util.trees import pack, unpack
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.fit.renew_steps import are_due, saved_grid
-from pdefit.inverse.fit.result import RunState, pack, unpack
 from pdefit.inverse.fit.stages import Stage, keeps, prepares
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members.members import Members
@@ -49,6 +50,37 @@ class MemberProgress:
     state: Callable[[], RunState]
 
 
+class Now(NamedTuple):
+    """Where all members are, and how each has come there.
+
+    **Arguments:**
+
+    - `theta`, `loss`: the points, (E, p), and J there.
+    - `converged`: whether each ended in a minimum.
+    - `evaluations`, `used`: those of each so far, and of this stage.
+    - `error`, `chosen`: the errors of adaptive steps, at these points and where the steps were chosen; NaN for none.
+    - `ended`: whether each has finished this stage.
+    - `anew`: whether each began this stage from its start.
+    """
+
+    theta: Float[np.ndarray, "E p"]
+    loss: Float[np.ndarray, " E"]
+    converged: Bool[np.ndarray, " E"]
+    evaluations: Int[np.ndarray, " E"]
+    used: Int[np.ndarray, " E"]
+    error: Float[np.ndarray, " E"]
+    chosen: Float[np.ndarray, " E"]
+    ended: Bool[np.ndarray, " E"]
+    anew: Bool[np.ndarray, " E"]
+
+    @staticmethod
+    def at(theta: Float[np.ndarray, "E p"]) -> "Now":
+        """The record before the first evaluation."""
+        none = [np.zeros(len(theta), int) for _ in range(2)], [np.full(len(theta), np.nan) for _ in range(2)]
+        no = [np.zeros(len(theta), bool) for _ in range(3)]
+        return Now(theta, np.full(len(theta), np.inf), no[0], *none[0], *none[1], *no[1:])
+
+
 class MemberRun:
     """The bookkeeping of many fits: `slots` are the members of the batch under way, -1 for none."""
 
@@ -62,15 +94,8 @@ class MemberRun:
     ):
         self.own, self.members, self.stages, self.callback = members, members, stages, callback
         self.devices, self.largest = devices, at_once
-        count = members.count
         self.stage, self.windows = 0, -1
-        self.theta = np.asarray(members.theta0)
-        self.loss = np.full(count, np.inf)
-        self.converged, self.evaluations = np.zeros(count, bool), np.zeros(count, int)
-        # the errors of adaptive steps, where each is and where they were chosen
-        self.error, self.chosen = np.full(count, np.nan), np.full(count, np.nan)
-        # of this stage: evaluations of each member, whether it has finished, and whether it began anew
-        self.used, self.ended, self.anew = np.zeros(count, int), np.zeros(count, bool), np.zeros(count, bool)
+        self.now = Now.at(np.array(members.theta0))
         self.slots = np.zeros(0, int)
         self.carry: Carry | None = None
 
@@ -95,11 +120,11 @@ class MemberRun:
         elif not keeps(self.own.common, self._formulation):
             self._use(-1)
         size = self.members.theta0.shape[1]
-        self.theta = np.concatenate(
-            [self.theta[:, :size], np.asarray(self.own.theta0)[:, self.theta.shape[1] : size]], 1
-        )
+        before = self.now.theta
+        theta = np.concatenate([before[:, :size], np.asarray(self.own.theta0)[:, before.shape[1] : size]], 1)
+        self.now = self.now._replace(theta=theta)
         # a member that blew up in windows may be fine without
-        self.used[:], self.ended[:], self.anew[:] = 0, False, False
+        self.now.used[:], self.now.ended[:], self.now.anew[:] = 0, False, False
         self._renew(np.arange(self.own.count))
         self._fill(self._size(self.own.count))
 
@@ -144,10 +169,10 @@ class MemberRun:
         - `renewed`: those that begin anew from their best point, with other steps.
         """
         before, carry = self.slots, self.carry
-        going = [s for s in before if s >= 0 and not self.ended[s] and self.used[s] and s not in renewed]
-        waiting = [e for e in range(self.own.count) if not self.ended[e] and e not in {*going}]
+        going = [s for s in before if s >= 0 and not self.now.ended[s] and self.now.used[s] and s not in renewed]
+        waiting = [e for e in range(self.own.count) if not self.now.ended[e] and e not in {*going}]
         self.slots = np.array([*going, *waiting, *[-1] * size][:size])
-        fresh = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
+        fresh = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.now.theta[np.maximum(self.slots, 0)]))
         if carry is None or not going:
             self.carry = fresh
             return
@@ -159,23 +184,23 @@ class MemberRun:
     def _through(self) -> None:
         """Advance all members to the end of the stage."""
         most = self.stages[self.stage].max_iterations
-        while not self.ended.all():
+        while not self.now.ended.all():
             here = np.maximum(self.slots, 0)
-            active = (self.slots >= 0) & ~self.ended[here]
-            limit = np.where(active, np.minimum(1 if self._adaptive else _CHUNK, most - self.used[here]), 0)
-            theta, (some, carry) = self.theta[here], self._handed((self._here(), self.carry))
+            active = (self.slots >= 0) & ~self.now.ended[here]
+            limit = np.where(active, np.minimum(1 if self._adaptive else _CHUNK, most - self.now.used[here]), 0)
+            theta, (some, carry) = self.now.theta[here], self._handed((self._here(), self.carry))
             taken, self.carry = _batch.advanced(some, self._optimizer, carry, limit, self._batch)
             self._account(active, here, taken, most)
             renewed = self._look(here[active], theta[active], most)
             again = self._begin_anew(here[active]) or bool(renewed.size)
-            left = int((~self.ended).sum())
-            under_way = int((active & ~self.ended[here]).sum())
+            left = int((~self.now.ended).sum())
+            under_way = int((active & ~self.now.ended[here]).sum())
             smaller = self._size(left) if self._pays(left) else self.slots.size
             if left and (under_way < left or again or smaller < self.slots.size):
                 self._fill(smaller, renewed)
             if self.callback is not None:
-                done = int(self.ended.sum())
-                total = int(self.evaluations.sum())
+                done = int(self.now.ended.sum())
+                total = int(self.now.evaluations.sum())
                 self.callback(MemberProgress(self.stage, len(self.stages), done, self.own.count, total, self.state))
 
     def _pays(self, left: int) -> bool:
@@ -189,24 +214,24 @@ class MemberRun:
     def _account(self, active: np.ndarray, here: np.ndarray, taken: np.ndarray, most: int) -> None:
         carry, rows = self.carry, here[active]
         assert carry is not None
-        self.used[rows] += taken[active]
-        self.evaluations[rows] += taken[active]
+        self.now.used[rows] += taken[active]
+        self.now.evaluations[rows] += taken[active]
         best, value = np.asarray(carry.best_theta)[active], np.asarray(carry.best_value)[active]
         finite = np.isfinite(value)
         # one that blew up keeps the point of the stage before
-        self.theta[rows[finite]] = best[finite]
-        self.loss[rows] = value
+        self.now.theta[rows[finite]] = best[finite]
+        self.now.loss[rows] = value
         converged = np.asarray(jax.vmap(self._optimizer.converged)(carry.state))[active]
-        self.converged[rows] = converged & finite
-        self.ended[rows] = np.asarray(carry.done)[active] | (self.used[rows] >= most)
+        self.now.converged[rows] = converged & finite
+        self.now.ended[rows] = np.asarray(carry.done)[active] | (self.now.used[rows] >= most)
 
     def _begin_anew(self, rows: np.ndarray) -> bool:
         """Let members that blew up where the stage before ended begin this one from their start, and return whether any do."""
         start = np.asarray(self.members.theta0)
-        blown = rows[~np.isfinite(self.loss[rows]) & self.ended[rows] & ~self.anew[rows]]
-        blown = blown[np.any(self.theta[blown] != start[blown], axis=1)]
-        self.theta[blown], self.anew[blown] = start[blown], True
-        self.ended[blown], self.used[blown] = False, 0
+        blown = rows[~np.isfinite(self.now.loss[rows]) & self.now.ended[rows] & ~self.now.anew[rows]]
+        blown = blown[np.any(self.now.theta[blown] != start[blown], axis=1)]
+        self.now.theta[blown], self.now.anew[blown] = start[blown], True
+        self.now.ended[blown], self.now.used[blown] = False, 0
         return bool(blown.size)
 
     # --- adaptive steps --------------------------------------------------------------------------------------------------
@@ -220,10 +245,10 @@ class MemberRun:
         if not self._adaptive:
             return _NONE
         before = self.members.time_grid
-        self.members, done = self.members.renewed(self.theta, rows)
+        self.members, done = self.members.renewed(self.now.theta, rows)
         # a member whose model blows up in an adaptive pass keeps its steps
-        self.error[rows] = np.nan
-        self.error[done] = self.chosen[done] = self.evaluated(_batch.step_errors, done)[0]
+        self.now.error[rows] = np.nan
+        self.now.error[done] = self.now.chosen[done] = self.evaluated(_batch.step_errors, done)[0]
         grid = self.members.time_grid
         step = np.pad(before.step, [*[(0, 0)] * (before.step.ndim - 1), (0, grid.length - before.length)])
         return done[[bool(np.any(step[e] != grid.step[e])) for e in done]]
@@ -239,25 +264,22 @@ class MemberRun:
         """
         if not self._adaptive:
             return _NONE
-        moved = rows[np.any(self.theta[rows] != before, axis=1)]
-        self.error[moved] = self.evaluated(_batch.step_errors, moved)[0]
-        due = rows[are_due(self.error[rows], self.chosen[rows])]
-        changed = self._renew(due[self.used[due] < most])
-        self.ended[changed] = False
-        self.converged[due[self.used[due] >= most]] = False
-        self.converged[changed] = False
+        moved = rows[np.any(self.now.theta[rows] != before, axis=1)]
+        self.now.error[moved] = self.evaluated(_batch.step_errors, moved)[0]
+        due = rows[are_due(self.now.error[rows], self.now.chosen[rows])]
+        changed = self._renew(due[self.now.used[due] < most])
+        self.now.ended[changed] = False
+        self.now.converged[due[self.now.used[due] >= most]] = False
+        self.now.converged[changed] = False
         return changed
 
     # --- saving and going on -------------------------------------------------------------------------------------------
 
-    _ARRAYS = ("theta", "loss", "converged", "evaluations", "error", "chosen", "used", "ended", "anew", "slots")
-
     def state(self) -> RunState:
         """The state of all fits, from which they can be resumed."""
-        arrays = {name: np.array(getattr(self, name)) for name in self._ARRAYS}
-        numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.evaluations.sum())}
-        steps = pack("time_grid", self.members.time_grid) if self._adaptive else {}
-        return RunState(numbers, arrays | steps | pack("carry", self.carry))
+        numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.now.evaluations.sum())}
+        grid = self.members.time_grid if self._adaptive else None
+        return RunState(numbers, pack(members=self.now, slots=self.slots, time_grid=grid, carry=self.carry))
 
     @refusing("these members")
     def restore(self, saved: RunState) -> None:
@@ -267,16 +289,15 @@ class MemberRun:
         if not 0 <= self.stage <= len(self.stages):
             raise ValueError("stage")
         self._use(int(saved.numbers["windows"]))
-        if arrays["theta"].shape[:1] != (self.own.count,):
-            raise ValueError("theta")
+        like = self.now._replace(theta=np.asarray(self.members.theta0))
+        self.now = unpack("members", like, arrays)
+        # as many members, or processes, as run together now need not have done so before
+        self.slots = np.array(arrays["slots"])
         if self._adaptive:
             self.members = self.members.with_time_grid(saved_grid(arrays, self.members.time_grid))
-        for name in self._ARRAYS:
-            # as many members, or processes, as run together now need not have done so before
-            setattr(self, name, np.array(arrays[name]))
         if self.stage == len(self.stages):
             return
-        like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.theta[np.maximum(self.slots, 0)]))
+        like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.now.theta[np.maximum(self.slots, 0)]))
         self.carry = unpack("carry", like, arrays)
 
     # --- where it has ended --------------------------------------------------------------------------------------------
@@ -293,7 +314,7 @@ class MemberRun:
         size, parts = self._size(self.own.count), []
         for begin in range(0, rows.size, size):
             index = rows[np.minimum(np.arange(begin, begin + size), rows.size - 1)]
-            some, theta = self._handed((self.members.take(index), jnp.asarray(self.theta[index])))
+            some, theta = self._handed((self.members.take(index), jnp.asarray(self.now.theta[index])))
             found = on_one_device(function(some, theta, self._batch))
             parts.append([np.asarray(x)[: rows.size - begin] for x in found])
         return tuple(np.concatenate(x) for x in zip(*parts, strict=True)) if parts else (np.zeros(0),)

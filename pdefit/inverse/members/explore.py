@@ -2,14 +2,15 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from pdefit._util.errors import refusing
-from pdefit.inverse.fit.result import RunState, unpack
+from pdefit._util.run_state import RunState
+from pdefit._util.trees import pack, unpack
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.fit_members import AT_ONCE, outcome, stages_of
@@ -94,6 +95,16 @@ def explore(
     return Explorer(functional, stages, starts or Starts(), seed, **given).explore()
 
 
+class _Now(NamedTuple):
+    """Where all starts are; the fields are those of `Exploration`."""
+
+    theta: Float[np.ndarray, "E p"]
+    loss: Float[np.ndarray, " E"]
+    dropped: Int[np.ndarray, " E"]
+    evaluations: Int[np.ndarray, " E"]
+    converged: np.ndarray
+
+
 class Explorer:
     """A fit from many starts under way.
 
@@ -124,9 +135,9 @@ class Explorer:
         whole = [dataclasses.replace(s, reweight=None, stop=None) for s in stages_of(functional, stages)]
         self.rungs = [*self._trials(whole[-1]), whole]
         self.points = np.asarray(starts.points(functional, seed))
-        self.theta, count = np.array(self.points), len(self.points)
-        self.loss, self.dropped = np.full(count, np.inf), np.full(count, -1)
-        self.evaluations, self.converged = np.zeros(count, int), np.zeros(count, bool)
+        count = len(self.points)
+        none, far = np.zeros(count, int), np.full(count, np.inf)
+        self.now = _Now(np.array(self.points), far, none - 1, none, np.zeros(count, bool))
         self.rung, self.run = 0, None
 
     def _trials(self, last: Stage) -> list[list[Stage]]:
@@ -141,7 +152,7 @@ class Explorer:
     @property
     def alive(self) -> Int[np.ndarray, " a"]:
         """The starts that have not been dropped."""
-        return np.flatnonzero(self.dropped < 0)
+        return np.flatnonzero(self.now.dropped < 0)
 
     def explore(self) -> Exploration:
         """Fit all starts."""
@@ -157,34 +168,34 @@ class Explorer:
             self.rung, self.run = self.rung + 1, None
 
     def _begun(self) -> MemberRun:
-        members = Members.from_points(self.functional, jnp.asarray(self.theta[self.alive]))
+        members = Members.from_points(self.functional, jnp.asarray(self.now.theta[self.alive]))
         return MemberRun(members, self.rungs[self.rung], self.at_once, self.devices, self._report)
 
     def _account(self, run: MemberRun) -> None:
-        self.theta[self.alive, : run.theta.shape[1]] = run.theta
-        self.evaluations[self.alive] += run.evaluations
+        self.now.theta[self.alive, : run.now.theta.shape[1]] = run.now.theta
+        self.now.evaluations[self.alive] += run.now.evaluations
 
     def _drop(self, run: MemberRun) -> None:
         """Drop the worse half, but no more than leave as many as are kept."""
         alive = self.alive
         left = max(self.starts.keep, -(-alive.size // 2)) if self.rung + 2 < len(self.rungs) else self.starts.keep
-        order = np.argsort(run.loss, kind="stable")
-        self.dropped[alive[order[left:]]] = self.rung
+        order = np.argsort(run.now.loss, kind="stable")
+        self.now.dropped[alive[order[left:]]] = self.rung
 
     def _exploration(self, fits: MemberFits) -> Exploration:
         alive, sizes = self.alive, np.asarray(self.functional.controls.sizes(self.functional.theta0))
-        self.loss[alive], self.converged[alive] = fits.loss, fits.converged
+        self.now.loss[alive], self.now.converged[alive] = fits.loss, fits.converged
         optima = find_optima(fits.theta, fits.loss, fits.matrix, sizes, self.functional.observed_values)
-        label = np.full(self.loss.size, -1)
+        label = np.full(self.now.loss.size, -1)
         label[alive] = optima.label
         optima = Optima(label, optima.reached, alive[optima.best] if optima.best.size else optima.best)
-        score = self.loss
+        score = self.now.loss
         if self.judge is not None:
-            score = np.full(self.loss.size, np.inf)
+            score = np.full(self.now.loss.size, np.inf)
             for e in optima.best:
-                score[e] = float(VALUE(self.judge, jnp.asarray(self.theta[e])))
-        parts = self.theta, self.loss, self.dropped, self.evaluations, self.converged
-        return Exploration(self.points, *parts, optima, np.where(np.isfinite(score), score, np.inf))
+                score[e] = float(VALUE(self.judge, jnp.asarray(self.now.theta[e])))
+        score = np.where(np.isfinite(score), score, np.inf)
+        return Exploration(starts=self.points, **self.now._asdict(), optima=optima, score=score)
 
     def _report(self, progress: MemberProgress) -> None:
         if self.callback is not None:
@@ -192,13 +203,11 @@ class Explorer:
 
     # --- saving and going on -------------------------------------------------------------------------------------------
 
-    _ARRAYS = ("theta", "loss", "dropped", "evaluations", "converged")
-
     def state(self) -> RunState:
         """The state from which the exploration can be resumed, with the same bits."""
-        arrays = {f"starts.{name}": np.array(getattr(self, name)) for name in self._ARRAYS}
         inner = RunState({}, {}) if self.run is None else self.run.state()
-        return RunState({**inner.numbers, "rung": self.rung, "under_way": self.run is not None}, arrays | inner.arrays)
+        numbers = {**inner.numbers, "rung": self.rung, "under_way": self.run is not None}
+        return RunState(numbers, pack(starts=self.now) | inner.arrays)
 
     @refusing("these starts")
     def restore(self, saved: RunState) -> None:
@@ -206,8 +215,7 @@ class Explorer:
         self.rung = saved.numbers["rung"]
         if not 0 <= self.rung < len(self.rungs):
             raise ValueError("rung")
-        for name in self._ARRAYS:
-            setattr(self, name, np.array(unpack(f"starts.{name}", getattr(self, name), saved.arrays)))
+        self.now = unpack("starts", self.now, saved.arrays)
         if saved.numbers["under_way"]:
             self.run = self._begun()
             self.run.restore(saved)

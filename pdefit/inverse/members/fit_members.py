@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Int
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.run_state import RunState
 from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.fit.choose_stages import choose_stages
-from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members._run import MemberProgress as MemberProgress
@@ -143,10 +143,10 @@ def outcome(run: MemberRun) -> MemberFits:
     values, gradient, matrix = run.evaluated(_batch.equations if few else _batch.gradients)
     return MemberFits(
         members=run.members,
-        theta=run.theta,
+        theta=run.now.theta,
         loss=np.where(np.isfinite(values), values, np.inf),
-        converged=run.converged,
-        evaluations=run.evaluations,
+        converged=run.now.converged,
+        evaluations=run.now.evaluations,
         gradient=gradient,
         matrix=matrix if few else None,
         start=np.zeros(values.size, int),

@@ -27,7 +27,7 @@ def fits_holding(
     """
     run = run_holding(members, held, Stage(optimizer, max_iterations))
     run.minimise()
-    return run.theta, run.loss
+    return run.now.theta, run.now.loss
 
 
 def run_holding(

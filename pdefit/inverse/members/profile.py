@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.fit.result import RunState
+from pdefit._util.run_state import RunState
 from pdefit.inverse.members._profile_run import Profile as Profile
 from pdefit.inverse.members._profile_run import ProfileRun
 from pdefit.inverse.members._run import MemberProgress

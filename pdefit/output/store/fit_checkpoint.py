@@ -12,6 +12,7 @@ import numpy as np
 from pdefit._util.atomic import beside, parsed_json
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
+from pdefit._util.run_state import RunState
 from pdefit.data.readers.hdf5 import open_hdf5, refuse_foreign
 from pdefit.output.store._kinds import KINDS, as_kind
 from pdefit.output.store._surviving import SurvivingFile
@@ -25,14 +26,12 @@ class Saved(NamedTuple):
 
     **Arguments:**
 
-    - `numbers`: plain JSON.
-    - `arrays`: by name.
+    - `state`: numbers, as plain JSON, and arrays.
     - `origin`: what identifies the run: its configuration, hashes of equations and data, and bound on evaluations.
     - `damaged`: the newer file that could not be read, so that this one was taken; empty where it is the newest.
     """
 
-    numbers: dict[str, Any]
-    arrays: dict[str, np.ndarray]
+    state: RunState
     origin: dict[str, Any]
     damaged: str = ""
 
@@ -46,11 +45,11 @@ def save_state(folder: Path, saved: Saved) -> None:
     folder.mkdir(exist_ok=True)
     with beside(folder / NEWEST) as neighbour:
         with SurvivingFile(neighbour, folder / NEWEST) as file:
-            for name, array in saved.arrays.items():
+            for name, array in saved.state.arrays.items():
                 # names hold slashes, dots and brackets: the datasets are numbered
                 dataset = file.create_dataset(f"array_{len(file):05d}", data=array)
                 dataset.attrs["name"] = name
-            file.attrs["numbers"] = json.dumps(saved.numbers)
+            file.attrs["numbers"] = json.dumps(saved.state.numbers)
             file.attrs["origin"] = json.dumps(saved.origin)
             file.attrs["sha256"] = _checksum(saved)
         with open(neighbour, "rb+") as file:
@@ -80,10 +79,10 @@ def _read(path: Path, wrong: list[str]) -> Saved | None:
             refuse_foreign(file, path)
             arrays = {str(file[key].attrs["name"]): _array(file[key]) for key in file}
             about: dict[str, Any] = dict(file.attrs)
-            saved = Saved(parsed_json(about["numbers"]), arrays, parsed_json(about["origin"]))
+            saved = Saved(RunState(parsed_json(about["numbers"]), arrays), parsed_json(about["origin"]))
             expected = about["sha256"]
         whole = _checksum(saved) == expected and _is_complete(saved)
-        as_kind(saved.numbers, KINDS[NEWEST], "", wrong)
+        as_kind(saved.state.numbers, KINDS[NEWEST], "", wrong)
     # h5py raises almost any exception for damaged bytes
     except Exception:
         return None
@@ -100,7 +99,7 @@ def _array(dataset: Any) -> np.ndarray:
 
 def _is_complete(saved: Saved) -> bool:
     """Whether a checkpoint names the run that it belongs to."""
-    numbers, origin = saved.numbers, saved.origin
+    numbers, origin = saved.state.numbers, saved.origin
     if not (isinstance(numbers, dict) and isinstance(origin, dict)):
         return False
     most = origin.get("max_iterations")
@@ -110,8 +109,8 @@ def _is_complete(saved: Saved) -> bool:
 
 def _checksum(saved: Saved) -> str:
     """SHA-256 of all numbers, arrays and texts of a checkpoint."""
-    total = hashlib.sha256(json.dumps([saved.numbers, saved.origin], sort_keys=True).encode())
-    for name, array in sorted(saved.arrays.items()):
+    total = hashlib.sha256(json.dumps([saved.state.numbers, saved.origin], sort_keys=True).encode())
+    for name, array in sorted(saved.state.arrays.items()):
         total.update(f"{name}{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return total.hexdigest()
 

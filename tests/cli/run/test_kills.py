@@ -157,7 +157,7 @@ def test_a_run_killed_at_the_end_of_a_phase_ends_with_the_same_bits(
         save(folder, saved)
         if folder.name not in folders:
             return
-        phase = "-".join(str(x) for x in (folder.name, *map(saved.numbers.get, ("rung", "stage", "round"))))
+        phase = "-".join(str(x) for x in (folder.name, *map(saved.state.numbers.get, ("rung", "stage", "round"))))
         killed[phase] = tmp_path / phase
         shutil.rmtree(killed[phase], ignore_errors=True)
         shutil.copytree(run, killed[phase])

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from pdefit.cli.run.minimise import saved_state
-from pdefit.output.store.fit_checkpoint import Saved, save_state
+from pdefit._util.run_state import RunState
+from pdefit.cli.run.checkpoints import Checkpoints
 
 
 def test_an_event_is_printed_when_it_happens(pdefit_inside, tmp_path):
@@ -22,8 +22,9 @@ def test_an_event_is_printed_when_it_happens(pdefit_inside, tmp_path):
 
 
 def test_only_a_state_of_the_same_work_is_taken_up(tmp_path):
-    assert saved_state(tmp_path, {"of": "D"}) is None
-    save_state(tmp_path, Saved({"stage": 1}, {"x": np.ones(2)}, {"config": {}, "hashes": {}, "of": "D"}))
-    found = saved_state(tmp_path, {"of": "D"})
+    work, other = (Checkpoints(tmp_path, {"config": {}, "hashes": {}, "of": name}) for name in ("D", "r"))
+    assert work.load() is None
+    work.save(RunState({"stage": 1}, {"x": np.ones(2)}))
+    found = work.load()
     assert found is not None and found.numbers["stage"] == 1 and found.arrays["x"].sum() == 2
-    assert saved_state(tmp_path, {"of": "r"}) is None
+    assert other.load() is None

@@ -64,8 +64,8 @@ def outcome(directory: Path):
         fields = {k: np.asarray(file[k]).tobytes() for k in file if file[k].dtype.kind == "f"}
     saved = load_state(directory / "state")
     assert saved is not None
-    state = {k: v.tobytes() for k, v in saved.arrays.items()}
-    numbers = {k: v for k, v in saved.numbers.items() if k not in ("compiling", "evaluating")}
+    state = {k: v.tobytes() for k, v in saved.state.arrays.items()}
+    numbers = {k: v for k, v in saved.state.numbers.items() if k not in ("compiling", "evaluating")}
     summary = json.loads((directory / "summary.json").read_text())
     text = (directory / "parameters.csv").read_text()
     return history, fields, state, numbers, text, {k: summary[k] for k in ("loss_final", "iterations", "parameters")}
@@ -163,7 +163,7 @@ def test_damaged_states_fall_back_a_generation(run, undisturbed, monkeypatch):
     newest.write_bytes(damaged)
     saved = load_state(run / "state")
     # steps that were left open are looked at after every early evaluation, so that a generation is one evaluation
-    assert saved is not None and saved.numbers["iterations"] == 11
+    assert saved is not None and saved.state.numbers["iterations"] == 11
     run_resume([str(run)], QUIET)
     assert outcome(run) == outcome(undisturbed)
 

@@ -7,8 +7,8 @@ from resumed import bits, resumed_alike, run
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit._util.run_state import RunState
 from pdefit.inverse.fit import _fit_run as fit_run
-from pdefit.inverse.fit.result import RunState
 
 
 def short_chunks(monkeypatch):

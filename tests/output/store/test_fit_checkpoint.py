@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.run_state import RunState
 from pdefit.output.store import fit_checkpoint as state_file
 from pdefit.output.store.fit_checkpoint import BEFORE, NEWEST, Saved, load_state, save_state
 
 
 def saved(k):
     arrays = {"theta": np.arange(50.0) + k, "carry.state[0]": np.ones((3, 4), np.int32), "loss": np.asarray(1.5)}
-    return Saved({"iterations": k}, arrays, {"config": {"a": 1}, "hashes": {"data": "x"}, "max_iterations": None})
+    return Saved(
+        RunState({"iterations": k}, arrays), {"config": {"a": 1}, "hashes": {"data": "x"}, "max_iterations": None}
+    )
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def signed(path):
     with h5py.File(path, "r+") as file:
         arrays = {str(d.attrs["name"]): np.asarray(d) for d in file.values()}
         numbers, origin = (json.loads(file.attrs[name]) for name in ("numbers", "origin"))
-        file.attrs["sha256"] = state_file._checksum(Saved(numbers, arrays, origin))
+        file.attrs["sha256"] = state_file._checksum(Saved(RunState(numbers, arrays), origin))
 
 
 def edited(change):
@@ -131,8 +134,8 @@ def test_what_is_no_state_is_passed_over(state, how, tmp_path, monkeypatch):
         signed(state / NEWEST)
     assert not (state / NEWEST).is_file() or (state / NEWEST).read_bytes() != whole
     found = load_state(state)
-    assert found is not None and found.numbers == {"iterations": 1} and found.damaged == str(state / NEWEST)
-    np.testing.assert_array_equal(found.arrays["theta"], np.arange(50.0) + 1)
+    assert found is not None and found.state.numbers == {"iterations": 1} and found.damaged == str(state / NEWEST)
+    np.testing.assert_array_equal(found.state.arrays["theta"], np.arange(50.0) + 1)
     assert not list(tmp_path.rglob("pwned"))
 
 

@@ -43,7 +43,7 @@ def fields(path, told):
 def state(path, told):
     path.mkdir()
     for k in range(2):
-        save_state(path, Saved({"k": k}, {"x": np.full(500 * (k + 1), 1.0)}, {"config": {}, "hashes": {}}))
+        save_state(path, Saved(RunState({"k": k}, {"x": np.full(500 * (k + 1), 1.0)}), {"config": {}, "hashes": {}}))
         told.append(k)
 
 def film(file, name):
@@ -66,7 +66,7 @@ for write, most, step in ((history, 180_000, 7_001), (fields, 330_000, 19_001), 
             resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
         if write is state:
             saved = load_state(path)
-            assert (None if saved is None else saved.numbers["k"]) == (told[-1] if told else None)
+            assert (None if saved is None else saved.state.numbers["k"]) == (told[-1] if told else None)
         elif path.exists() and path.stat().st_size:
             try:
                 file = h5py.File(path, locking=False)
