@@ -20,6 +20,7 @@ from pdefit._util.errors import PdefitError as PdefitError
 from pdefit._util.safe import safe_div as safe_div
 from pdefit._util.safe import safe_norm as safe_norm
 from pdefit._util.safe import safe_sqrt as safe_sqrt
+from pdefit.adjoints.solve import solve as solve
 from pdefit.analysis.adjoint_study import Comparison as Comparison
 from pdefit.analysis.adjoint_study import compare as compare
 from pdefit.analysis.debug.diagnosis import Diagnosis as Diagnosis
@@ -55,7 +56,6 @@ from pdefit.data.observations import Observations as Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive as Adaptive
 from pdefit.integrate.preparation import AbstractPreparation as AbstractPreparation
 from pdefit.integrate.preparation import prepare as prepare
-from pdefit.integrate.solve import solve as solve
 from pdefit.inverse.certify.certificate import Certificate as Certificate
 from pdefit.inverse.certify.certificate import certify as certify
 from pdefit.inverse.controls.declare import Control as Control
