@@ -1,10 +1,13 @@
 """pdefit infers parameters, hidden fields and initial states of differential equations from incomplete, noisy data.
 
-Importing pdefit changes nothing in JAX and loads nothing else: a name is loaded when it is first used. Misfits are sums in
-float64 whatever the precision of a run, so a script begins with `jax.config.update("jax_enable_x64", True)`.
+Importing pdefit changes nothing in JAX and loads nothing else: a name is loaded from its file when it is first used. Misfits
+are sums in float64 whatever the precision of a run, so a script begins with `jax.config.update("jax_enable_x64", True)`.
 """
 
+import functools
 import importlib
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,16 +30,23 @@ _LATE = {
 __version__ = "0.2.0"
 
 
+@functools.cache
+def _places() -> dict[str, str]:
+    """Module of every public name.
+
+    The list of `_public.py` is read as text, since an import would load all modules that it names.
+    """
+    listed = Path(__file__).with_name("_public.py").read_text(encoding="utf-8")
+    return {name: module for module, name in re.findall(r"^from (\S+) import (\w+)", listed, re.MULTILINE)} | _LATE
+
+
 def __getattr__(name: str) -> object:
-    if name in _LATE:
-        return getattr(importlib.import_module(_LATE[name]), name)
-    if not name.startswith("_"):
-        public = importlib.import_module("pdefit._public")
-        if hasattr(public, name):
-            return getattr(public, name)
+    if (module := _places().get(name)) == "pdefit":
+        return importlib.import_module(f"pdefit.{name}")
+    if module is not None:
+        return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module 'pdefit' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    public = importlib.import_module("pdefit._public")
-    return sorted([*(name for name in vars(public) if not name.startswith("_")), *_LATE])
+    return sorted(_places())

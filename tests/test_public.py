@@ -26,6 +26,8 @@ import jax
 pdefit.Functional, pdefit.solvers.RK4
 assert not jax.config.read("jax_enable_x64")
 pdefit.fit, pdefit.intervals
+late = ("pdefit.lab", "pdefit.analysis", "pdefit.conformance", "pdefit.inverse.members")
+assert not [m for m in sys.modules if m.startswith(late)], "loaded"
 assert not {"hydra", "omegaconf", "pandas", "xarray", "h5py", "matplotlib"} & set(sys.modules), "loaded"
 assert callable(pdefit.load_run) and "pandas" in sys.modules
 assert not jax.config.read("jax_enable_x64")
@@ -42,7 +44,7 @@ def test_every_name_is_in_one_place():
     top = set(dir(pdefit))
     assert set(NAMESPACES) <= top
     for name in NAMESPACES:
-        inside = {n for n in vars(getattr(pdefit, name)) if n[:1].isupper()}
+        inside = {n for n in dir(getattr(pdefit, name)) if n[:1].isupper()}
         assert inside and not inside & top
 
 
@@ -52,7 +54,8 @@ def _exported() -> Iterator[tuple[str, type | object]]:
         if not inspect.ismodule(found := getattr(pdefit, name)):
             yield name, found
     for name in NAMESPACES:
-        yield from ((f"{name}.{n}", x) for n, x in vars(getattr(pdefit, name)).items() if n[:1].isupper())
+        space = getattr(pdefit, name)
+        yield from ((f"{name}.{n}", getattr(space, n)) for n in dir(space) if n[:1].isupper())
 
 
 def _unexplained(found: type | object) -> list[str]:

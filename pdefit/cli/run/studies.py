@@ -14,8 +14,6 @@ from rich.table import Table
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import in_words
-from pdefit.analysis.adjoint_study import Comparison, Measured, compare
-from pdefit.analysis.debug.doctor import doctor
 from pdefit.analysis.sensitivity import Effect, sensitivity
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
@@ -25,6 +23,8 @@ from pdefit.cli.runtime.terminal import RunsProgress
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.problem.instrument import ObserveAll
+from pdefit.lab.adjoint_study import Comparison, Measured, compare
+from pdefit.lab.doctor.doctor import doctor
 from pdefit.output.pictures.studies import draw_adjoints, draw_sensitivity
 from pdefit.output.store.tables import write_rows
 
