@@ -1,6 +1,7 @@
 """The architecture: the ordered list of rooms, what each may import, and how long a file may be."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -257,6 +258,16 @@ def test_a_fit_loads_no_study():
     assert len(loaded) > 200
     studies = ("lab", "conformance", "analysis.design", "analysis.discovery", "analysis.identifiability")
     assert sorted(m for m in loaded if m.startswith(tuple(f"pdefit.{room}" for room in studies))) == []
+
+
+def test_the_core_names_no_plugin():
+    """Neither a package nor a system, a class or an experiment of one: a plugin proposes what it knows."""
+    names = "|".join(folder.name.removeprefix("pdefit_") for folder in (ROOT / "plugins").glob("pdefit_*"))
+    texts = [f for f in (ROOT / "pdefit").rglob("*") if f.suffix in (".py", ".jinja", ".css")]
+    found = [
+        (f.name, re.findall(rf"pdefit_(?:{names})\b|\b(?:{names})/\w+", f.read_text(encoding="utf-8"))) for f in texts
+    ]
+    assert len(texts) > 300 and [x for x in found if x[1]] == []
 
 
 def test_files_stay_short():
