@@ -1,4 +1,4 @@
-"""Public names of pdefit, each with the file that it is loaded from when it is first used; `pdefit` reads them off as text."""
+"""Public names of pdefit, each with the file that it is loaded from when it is first used."""
 
 from pdefit import adjoints as adjoints
 from pdefit import batches as batches

@@ -1,5 +1,6 @@
 """The public names, and what importing them does."""
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from problems import fisher
 
 import pdefit
+from pdefit import _public
 
 NAMESPACES = (
     "adjoints", "batches", "boundaries", "capabilities", "drivers", "formulations", "guesses", "instruments", "optimizers",
@@ -86,6 +88,14 @@ def test_an_argument_that_is_not_explained_is_found():
         """
 
     assert _unexplained(half) == ["y"]
+
+
+def test_the_listed_names_are_those_that_are_imported():
+    """The list is read as text, so a line in another form would be lost."""
+    lines = [node for node in ast.parse(inspect.getsource(_public)).body if isinstance(node, ast.ImportFrom)]
+    imported = {name.asname for node in lines for name in node.names}
+    others = {"Experiment", "Run", "load_experiment", "load_run", "read_observations"}
+    assert set(dir(pdefit)) == imported | others
 
 
 def test_a_name_that_is_not_there():

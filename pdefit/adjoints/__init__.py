@@ -1,8 +1,9 @@
 """Sensitivity algorithms: derivatives of a trajectory."""
 
-import importlib
-import typing
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pdefit._util.late import late_names
 from pdefit.adjoints.base import AbstractAdjoint as AbstractAdjoint
 from pdefit.adjoints.base import AbstractReverse as AbstractReverse
 from pdefit.adjoints.base import Checkpointed as Checkpointed
@@ -10,22 +11,8 @@ from pdefit.adjoints.base import StoreAll as StoreAll
 from pdefit.adjoints.forward_mode import FiniteDifference as FiniteDifference
 from pdefit.adjoints.forward_mode import Tangent as Tangent
 
-if typing.TYPE_CHECKING:
+if TYPE_CHECKING:
     from pdefit.lab.continuous_adjoints.backsolve import Backsolve as Backsolve
     from pdefit.lab.continuous_adjoints.interpolating import Interpolating as Interpolating
 
-# the continuous adjoints are loaded when they are first used
-_LATE = {
-    "Backsolve": "pdefit.lab.continuous_adjoints.backsolve",
-    "Interpolating": "pdefit.lab.continuous_adjoints.interpolating",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name in _LATE:
-        return getattr(importlib.import_module(_LATE[name]), name)
-    raise AttributeError(f"module 'pdefit.adjoints' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_LATE])
+__getattr__, __dir__ = late_names(__name__, Path(__file__))
