@@ -73,14 +73,7 @@ def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
         f"({value.field} at t = {value.time:.4g}{unit}), the largest cotangent {back.value:.3g} (of {back.field} at "
         f"t = {back.time:.4g}{unit})."
     )
-    return Diagnosis(
-        "healthy",
-        sentence,
-        loss=loss,
-        gradient_norm=norm,
-        largest_value=forward.largest,
-        largest_cotangent=backward.largest,
-    )
+    return Diagnosis("healthy", sentence, loss=loss, gradient_norm=norm, largest_value=value, largest_cotangent=back)
 
 
 def _controls(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:
