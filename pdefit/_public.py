@@ -1,4 +1,4 @@
-"""The public names of pdefit, gathered in one place and loaded when the first of them is used."""
+"""Public names of pdefit, each with the file that it is loaded from when it is first used."""
 
 from pdefit import adjoints as adjoints
 from pdefit import batches as batches
@@ -21,10 +21,6 @@ from pdefit._util.safe import safe_div as safe_div
 from pdefit._util.safe import safe_norm as safe_norm
 from pdefit._util.safe import safe_sqrt as safe_sqrt
 from pdefit.adjoints.solve import solve as solve
-from pdefit.analysis.adjoint_study import Comparison as Comparison
-from pdefit.analysis.adjoint_study import compare as compare
-from pdefit.analysis.debug.diagnosis import Diagnosis as Diagnosis
-from pdefit.analysis.debug.doctor import doctor as doctor
 from pdefit.analysis.design.design import design as design
 from pdefit.analysis.design.result import Design as Design
 from pdefit.analysis.discovery.band import Band as Band
@@ -97,6 +93,10 @@ from pdefit.inverse.uncertainty.intervals import Intervals as Intervals
 from pdefit.inverse.uncertainty.intervals import intervals as intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import MarginalLikelihood as MarginalLikelihood
 from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood as marginal_likelihood
+from pdefit.lab.adjoint_study import Comparison as Comparison
+from pdefit.lab.adjoint_study import compare as compare
+from pdefit.lab.doctor.diagnosis import Diagnosis as Diagnosis
+from pdefit.lab.doctor.doctor import doctor as doctor
 from pdefit.systems.diffusion_solve import diffusion_solve as diffusion_solve
 from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
 from pdefit.systems.fields import field as field

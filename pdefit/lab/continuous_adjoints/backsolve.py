@@ -12,12 +12,12 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import Account
-from pdefit.adjoints.continuous._base import AbstractContinuous, Field, split
 from pdefit.integrate.loop.stable_step import stated_step
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, stepped
 from pdefit.integrate.solvers.explicit import VectorField
+from pdefit.lab.continuous_adjoints._base import AbstractContinuous, Field, split
 
 # lambda_max times the longest time that a state is integrated backward: errors grow by up to exp(5) = 150
 _MOST_GROWTH = 5.0
