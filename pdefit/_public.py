@@ -1,4 +1,4 @@
-"""The public names of pdefit, gathered in one place and loaded when the first of them is used."""
+"""Public names of pdefit, each with the file that it is loaded from when it is first used."""
 
 from pdefit import adjoints as adjoints
 from pdefit import batches as batches
@@ -20,10 +20,7 @@ from pdefit._util.errors import PdefitError as PdefitError
 from pdefit._util.safe import safe_div as safe_div
 from pdefit._util.safe import safe_norm as safe_norm
 from pdefit._util.safe import safe_sqrt as safe_sqrt
-from pdefit.analysis.adjoint_study import Comparison as Comparison
-from pdefit.analysis.adjoint_study import compare as compare
-from pdefit.analysis.debug.diagnosis import Diagnosis as Diagnosis
-from pdefit.analysis.debug.doctor import doctor as doctor
+from pdefit.adjoints.solve import solve as solve
 from pdefit.analysis.design.design import design as design
 from pdefit.analysis.design.result import Design as Design
 from pdefit.analysis.discovery.band import Band as Band
@@ -55,7 +52,6 @@ from pdefit.data.observations import Observations as Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive as Adaptive
 from pdefit.integrate.preparation import AbstractPreparation as AbstractPreparation
 from pdefit.integrate.preparation import prepare as prepare
-from pdefit.integrate.solve import solve as solve
 from pdefit.inverse.certify.certificate import Certificate as Certificate
 from pdefit.inverse.certify.certificate import certify as certify
 from pdefit.inverse.controls.declare import Control as Control
@@ -97,6 +93,10 @@ from pdefit.inverse.uncertainty.intervals import Intervals as Intervals
 from pdefit.inverse.uncertainty.intervals import intervals as intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import MarginalLikelihood as MarginalLikelihood
 from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood as marginal_likelihood
+from pdefit.lab.adjoint_study import Comparison as Comparison
+from pdefit.lab.adjoint_study import compare as compare
+from pdefit.lab.doctor.diagnosis import Diagnosis as Diagnosis
+from pdefit.lab.doctor.doctor import doctor as doctor
 from pdefit.systems.diffusion_solve import diffusion_solve as diffusion_solve
 from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
 from pdefit.systems.fields import field as field

@@ -1,8 +1,10 @@
 """Lines of code by room, without docstrings, comments, blank lines and the imports at the top of a file.
 
     ./run python scripts/count_lines.py [FOLDER]
+    ./run python scripts/count_lines.py --imported VERB [ARGUMENT ...]
 
-FOLDER is the root of a checkout (default: this one), so that two versions can be compared.
+FOLDER is the root of a checkout (default: this one), so that two versions can be compared. With `--imported` the command
+`pdefit VERB ...` is run, and the files of pdefit that it has loaded are counted.
 """
 
 import ast
@@ -52,19 +54,34 @@ def room(file: Path) -> str:
 
 
 def by_room(root: Path) -> tuple[Counter[str], Counter[str], dict[str, int]]:
-    """Code lines and number of files of every room, and the number of all lines of every file."""
+    """Code lines and number of files of every room, and the code lines of every file."""
     lines, files, lengths = Counter[str](), Counter[str](), {}
     package = root / "pdefit"
     for file in sorted(package.rglob("*.py")):
         source = file.read_text(encoding="utf-8")
         inside = file.relative_to(package)
-        lines[room(inside)] += code_lines(source)
+        lengths[str(inside)] = code_lines(source)
+        lines[room(inside)] += lengths[str(inside)]
         files[room(inside)] += 1
-        lengths[str(inside)] = len(source.splitlines())
     return lines, files, lengths
 
 
+def count_imported(words: list[str]) -> None:
+    """Run a command of pdefit, and print how many lines of pdefit it has loaded."""
+    from pdefit.cli.main import main
+
+    sys.argv = ["pdefit", *words]
+    try:
+        main()
+    finally:
+        loaded = {Path(file) for m in [*sys.modules.values()] if (file := getattr(m, "__file__", None))}
+        counts = [code_lines(file.read_text(encoding="utf-8")) for file in loaded if ROOT / "pdefit" in file.parents]
+        print(f"loaded of pdefit: {sum(counts)} lines in {len(counts)} files")
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--imported"]:
+        return count_imported(sys.argv[2:])
     lines, files, lengths = by_room(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
     for name in sorted(lines):
         print(f"{name:28s} {lines[name]:6d} lines in {files[name]:3d} files")
@@ -72,7 +89,7 @@ def main() -> None:
     longest = max(lengths, key=lambda name: lengths[name])
     print(f"{'core':28s} {core:6d} lines: {', '.join(CORE)}")
     print(f"{'pdefit/':28s} {sum(lines.values()):6d} lines in {sum(files.values()):3d} files")
-    print(f"longest file: {longest}, {lengths[longest]} lines with everything")
+    print(f"longest file: {longest}, {lengths[longest]} lines")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,22 @@
-"""The architecture: the ordered list of rooms, what each may import, and how long a file may be."""
+"""The architecture: the ordered list of rooms, what each may import, and how much code a file may hold."""
 
 import ast
+import re
 import sys
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-import pdefit
+from pdefit._util.late import places
 
 ROOT = Path(__file__).parents[1]
-MOST_LINES = 300
+sys.path.append(str(ROOT / "scripts"))
+
+from count_lines import code_lines  # noqa: E402
+
+MOST_LINES = 220
 
 _ARRAYS = "jax equinox jaxtyping numpy"
 _FILES = "numpy h5py h5netcdf xarray tifffile"
@@ -36,6 +43,7 @@ ROOMS = {
     "pdefit.inverse.members": f"{_ARRAYS} scipy",
     "pdefit.analysis": f"{_ARRAYS} diffrax scipy",
     "pdefit.conformance": f"{_ARRAYS} diffrax",
+    "pdefit.lab": f"{_ARRAYS} diffrax",
     "pdefit": "jax",
     "pdefit.output.store": _FILES,
     "pdefit.output.pictures": f"{_FILES} matplotlib imageio av jinja2",
@@ -47,27 +55,12 @@ ROOMS = {
     "pdefit.cli.commands": _ALL,
     "pdefit.cli.main": _ALL,
 }
-# these read what a fit wrote, so that a run can be shown without the code that made it
-_NEVER = {
-    "pdefit.output.store": (
-        "pdefit.integrate",
-        "pdefit.adjoints",
-        "pdefit.inverse",
-        "pdefit.analysis",
-        "pdefit.conformance",
-    ),
-    "pdefit.output.pictures": (
-        "pdefit.integrate",
-        "pdefit.adjoints",
-        "pdefit.inverse",
-        "pdefit.analysis",
-        "pdefit.conformance",
-    ),
-}
-# what notebooks use stands above the command line's rooms: `pdefit` itself names it, and imports it when it is first used
-_LATE = ("pdefit", "pdefit.cli.python")
-# its other late names lie below `pdefit`, and are late only for what they load
-_LATE_BELOW = {"pdefit.data.readers"}
+# what a fit wrote can be shown without the code that made it
+_MADE = ("pdefit.integrate", "pdefit.adjoints", "pdefit.inverse", "pdefit.analysis", "pdefit.conformance", "pdefit.lab")
+_NEVER = {"pdefit.output.store": _MADE, "pdefit.output.pictures": _MADE}
+# what notebooks use stands above the command line's rooms: `pdefit` itself names it, and imports it when it is first used;
+# so does `pdefit.adjoints` with the continuous ones
+_LATE = {("pdefit", "pdefit.cli.python"), ("pdefit.adjoints", "pdefit.lab")}
 _ORDER = list(ROOMS)
 
 
@@ -92,9 +85,9 @@ def _imports(source: str) -> list[tuple[int, str]]:
             base = "." * node.level + (node.module or "")
             # `from pdefit.inverse import fit` is an import of pdefit.inverse.fit
             rooms = any(r.startswith(f"{base}.") for r in ROOMS)
-            found += [
-                (node.lineno, f"{base}.{n.name}" if rooms or n.name.startswith("_") else base) for n in node.names
-            ]
+            for name in (n.name for n in node.names):
+                whole = rooms or name.startswith("_") or f"{base}.{name}" in SOURCES
+                found.append((node.lineno, f"{base}.{name}" if whole else base))
     return sorted(set(found))
 
 
@@ -136,7 +129,7 @@ def violations(module: str, source: str) -> list[str]:
         elif root == "pdefit":
             room = _room(name)
             below = room is not None and _ORDER.index(room) <= _ORDER.index(own)
-            below = below or (module, room) == _LATE
+            below = below or (module, room) in _LATE
             allowed = below and not any(_within(name, banned) for banned in _NEVER.get(own, ()))
         else:
             allowed = ROOMS[own] == _ALL or root in ROOMS[own].split()
@@ -190,6 +183,9 @@ def test_no_file_reaches_above_its_room():
         ("pdefit.inverse.fit.fit", "from pdefit.output.store.runs import Run"),
         ("pdefit.inverse.fit.fit", "from pdefit.conformance.verify import verify"),
         ("pdefit.conformance.verify", "import pytest"),
+        ("pdefit.conformance.verify", "from pdefit.lab.doctor.doctor import doctor"),
+        ("pdefit.adjoints.base", "from pdefit.lab.continuous_adjoints.backsolve import Backsolve"),
+        ("pdefit.output.pictures.figures", "from pdefit.lab.adjoint_study import compare"),
         ("pdefit.conformance.verify", "from pdefit.cli.runtime.plugins import systems"),
         ("pdefit.output.store.runs", "from pdefit.inverse.fit.fit import Fit"),
         ("pdefit.output.store.runs", "import jax"),
@@ -234,17 +230,84 @@ def test_what_is_allowed_is_not_reported(module, source):
     assert violations(module, source) == []
 
 
-def test_late_names_come_from_rooms_that_are_listed():
-    """They are texts, which the test of imports does not see."""
-    assert {_room(module) for module in pdefit._LATE.values()} == {_LATE[1], *_LATE_BELOW}
-    assert all(module in SOURCES for module in pdefit._LATE.values())
-    # no other file of the core below the command line imports by name, except what gathers the public names
+def test_what_is_imported_by_name_is_listed_as_an_import():
+    """Late names stand in imports for type checkers, which tests above read; below the command line nothing else is late."""
     named = {m for m, file in SOURCES.items() if "import_module(" in file.read_text(encoding="utf-8")}
-    assert {m for m in named if not m.startswith(("pdefit.cli", "pdefit_"))} == {"pdefit"}
+    assert {m for m in named if not m.startswith(("pdefit.cli", "pdefit_"))} == {"pdefit._util.late"}
+    assert places(SOURCES["pdefit.adjoints"])["Backsolve"] in SOURCES
+
+
+def _loaded_with(modules: Iterable[str]) -> set[str]:
+    """Files of pdefit that are loaded when these are; imports inside functions, and for types alone, load nothing."""
+    found, ahead = set[str](), [*modules]
+    while ahead:
+        if (module := ahead.pop()) in SOURCES and module not in found:
+            found.add(module)
+            top = ast.parse(SOURCES[module].read_text(encoding="utf-8")).body
+            ahead += [name.name for node in top if isinstance(node, ast.Import) for name in node.names]
+            for node in top:
+                if isinstance(node, ast.ImportFrom):
+                    ahead += [f"{node.module}", *(f"{node.module}.{name.name}" for name in node.names)]
+    return found
+
+
+def test_a_fit_loads_no_study():
+    """The rooms of other verbs are loaded by these verbs, and the lab by whoever names what is in it."""
+    loaded = _loaded_with(["pdefit.cli.main", "pdefit.cli.config.read", "pdefit.cli.run.fit"])
+    assert len(loaded) > 200
+    studies = ("lab", "conformance", "analysis.design", "analysis.discovery", "analysis.identifiability")
+    assert sorted(m for m in loaded if m.startswith(tuple(f"pdefit.{room}" for room in studies))) == []
+
+
+def test_the_core_names_no_plugin():
+    """Neither a package nor a system, a class or an experiment of one: a plugin proposes what it knows."""
+    names = "|".join(folder.name.removeprefix("pdefit_") for folder in (ROOT / "plugins").glob("pdefit_*"))
+    texts = [f for f in (ROOT / "pdefit").rglob("*") if f.suffix in (".py", ".jinja", ".css")]
+    found = [
+        (f.name, re.findall(rf"pdefit_(?:{names})\b|\b(?:{names})/\w+", f.read_text(encoding="utf-8"))) for f in texts
+    ]
+    assert len(texts) > 300 and [x for x in found if x[1]] == []
+
+
+def circle(sources: Mapping[str, str]) -> list[str]:
+    """Files that import each other in a circle, wherever in the file; empty if there are none.
+
+    `pdefit` itself is left out: it names everything for type checkers, and imports it late.
+    """
+    graph = {
+        module: {name if name in sources else name.rpartition(".")[0] for _, name in _imports(source)} - {"pdefit"}
+        for module, source in sources.items()
+        if module != "pdefit"
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_files_import_each_other():
+    assert circle({m: file.read_text(encoding="utf-8") for m, file in SOURCES.items()}) == []
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from pdefit.inverse.fit.fit import fit",
+        "from pdefit.inverse.fit import fit",
+        "def f():\n    import pdefit.inverse.fit.fit",
+        "if TYPE_CHECKING:\n    from pdefit.inverse.fit.fit import Fit",
+    ],
+)
+def test_a_planted_circle_is_found(back):
+    there = "from pdefit.inverse.fit.stop import Stop"
+    sources = {"pdefit.inverse.fit.fit": there, "pdefit.inverse.fit.stop": back}
+    assert set(circle(sources)) == set(sources)
+    assert circle(sources | {"pdefit.inverse.fit.stop": "import pdefit"}) == []
 
 
 def test_files_stay_short():
-    lines = {m: len(file.read_text(encoding="utf-8").splitlines()) for m, file in SOURCES.items()}
+    lines = {m: code_lines(file.read_text(encoding="utf-8")) for m, file in SOURCES.items()}
     assert {m: n for m, n in lines.items() if n > MOST_LINES} == {}
 
 

@@ -52,7 +52,7 @@ def _public() -> list[str]:
         if not inspect.ismodule(thing):
             found.append(f"pdefit.{name}")
         elif thing.__name__ == f"pdefit.{name}":
-            found += [f"pdefit.{name}.{n}" for n in vars(thing) if n[:1].isupper()]
+            found += [f"pdefit.{name}.{n}" for n in dir(thing) if n[:1].isupper()]
     return found
 
 

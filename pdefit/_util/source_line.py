@@ -105,6 +105,6 @@ def _folder(package: str) -> list[str]:
 
 _PDEFIT = (str(Path(__file__).parents[1]),)
 # the search itself
-_SEARCHING = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "analysis" / "debug"))
+_SEARCHING = (str(Path(__file__).parent), str(Path(__file__).parents[1] / "lab" / "doctor"))
 _OTHERS = (*_PDEFIT, *(folder for name in _LIBRARIES for folder in _folder(name)))
 _STANDARD = sysconfig.get_path("stdlib") + os.sep

@@ -38,6 +38,11 @@ def promoted(state: PyTree, beside: PyTree) -> PyTree:
     return cast(jax.tree.map(jnp.asarray, state), jnp.result_type(*types)) if len(types) > 1 else state
 
 
+def is_traced(tree: PyTree) -> bool:
+    """Test for a tree with an array that JAX traces, which has no values yet."""
+    return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(tree))  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def demand_float64() -> None:
     """Refuse to go on where JAX turns every float64 into a float32."""
     if not jax.config.read("jax_enable_x64"):

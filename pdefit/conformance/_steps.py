@@ -17,7 +17,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit.conformance._subject import HALVINGS, RESOLUTION, ROUND_OFF, Subject, finite, gap, size, smooth, trajectory
 from pdefit.conformance.report import Finding, at_most, not_applicable, rates_near
-from pdefit.integrate.solve import solve
+from pdefit.integrate.solve import Numerics, states
 from pdefit.systems.capabilities import AbstractExact, AbstractMechanical, AbstractStable
 
 _TIME, _SPACE = 0.2, 0.1
@@ -95,7 +95,7 @@ def stability(subject: Subject) -> Iterator[Finding]:
         lambda x: x * (1 + _NOISE * jax.random.normal(jax.random.key(0), x.shape, x.dtype)), subject.y0
     )
     ts = np.asarray([t0 + _STEPS * dt])
-    end = solve(subject.example.system, rough, ts, solver=diffrax.Euler(), dt=dt, t0=t0)
+    end = states(subject.example.system, rough, ts, Numerics(diffrax.Euler(), dt), t0=t0)
     remedy = "stable_step states a step that is too long for explicit Euler"
     yield at_most(name, size(end) / max(scale, 1e-300), 1e2, remedy)
     # a nonlinearity may keep an unstable mode bounded; the limit is that of the equations linearised at the state

@@ -102,7 +102,7 @@ def choose_numerics(
     - `dt`: `None` is 0.8 of the largest stable step, or as of `choose_steps` where a system states none.
     - `steps`, `args`: as of `Numerics`.
     """
-    demand_values(problems)
+    demand_values([(system, (y0, args)) for system, y0 in problems])
     solver = RK4() if solver is None else solver
     if steps is not None:
         return Numerics(settle(problems, None, solver), np.inf, steps, args)
@@ -110,41 +110,26 @@ def choose_numerics(
 
 
 @eqx.filter_jit
-def _solve(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
+def _states(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
     return store_all(stepper.prepared(grid), y0, grid, lambda y, _: y, np.zeros(grid.count.size + grid.observes_start))[
         1
     ]
 
 
-def solve(
-    system: AbstractSystem,
-    y0: PyTree,
-    ts: np.ndarray,
-    *,
-    solver: diffrax.AbstractSolver,
-    dt: float,
-    t0: float,
-    steps: Adaptive | None = None,
-    args: PyTree = None,
-) -> PyTree:
+def states(system: AbstractSystem, y0: PyTree, ts: np.ndarray, numerics: Numerics, *, t0: float) -> PyTree:
     """The states at given times, stacked on a leading axis.
-
-    JAX may trace it (`jax.jit`, `jax.grad`, `jax.vmap`) if steps are constant; RKC then expects its `stages`.
 
     **Arguments:**
 
     - `system`: the equations.
     - `y0`: the state at t0.
     - `ts`: the times, increasing, (I,), in the system's time unit; the first may be t0 itself.
-    - `solver`: the solver.
-    - `dt`: the largest step, in the system's time unit.
+    - `numerics`: the solver and its steps, which must be given.
     - `t0`: the time of y0.
-    - `steps`: the tolerance of adaptive steps, which replace those of `dt`.
-    - `args`: exogenous inputs of the system.
     """
     demand_float64()
-    numerics = Numerics(settle([(system, y0)], dt, solver), dt, steps, args)
-    return _solve(numerics.stepper(system), y0, numerics.grid(system, y0, ts, t0))
+    numerics = numerics._replace(solver=settle([(system, y0)], numerics.dt, numerics.solver))
+    return _states(numerics.stepper(system), y0, numerics.grid(system, y0, ts, t0))
 
 
 def frames(
@@ -158,9 +143,8 @@ def frames(
 ) -> Iterator[PyTree]:
     """The states at given times, one after the other.
 
-    **Arguments:** `system`, `y0`, `ts`, `t0` as of `solve`, and
+    **Arguments:** as of `states`, and
 
-    - `numerics`: the solver and its steps, which must be given.
     - `block`: how many states are held in memory.
     """
     demand_float64()
@@ -172,7 +156,7 @@ def frames(
     ends = numerics.bends(system, y0, ts, t0) if ts.size else None
     # blocks of one size, where that is possible, take one program
     for part in np.array_split(ts, -(-ts.size // block)) if ts.size else ():
-        states = _solve(stepper, y0, numerics.grid(system, y0, part, t0, ends))
+        found = _states(stepper, y0, numerics.grid(system, y0, part, t0, ends))
         for i in range(part.size):
-            yield jax.tree.map(lambda x, i=i: x[i], states)
-        y0, t0 = jax.tree.map(lambda x: x[-1], states), float(part[-1])
+            yield jax.tree.map(lambda x, i=i: x[i], found)
+        y0, t0 = jax.tree.map(lambda x: x[-1], found), float(part[-1])

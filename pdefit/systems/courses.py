@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 from jaxtyping import Array, Float, PyTree
 
+from pdefit._util.trees import is_traced
 from pdefit.systems.interpolant import Interpolant
 from pdefit.systems.system import AbstractSystem
 from pdefit.systems.time_series import READINGS, TimeSeries
@@ -80,7 +81,7 @@ def courses(system: AbstractSystem, y0: PyTree, args: PyTree, t0: float, t1: flo
 def _is_input(x: Any) -> bool:
     """A test for an input in time with numbers, which a compiled part of the vector field hides."""
     is_one = isinstance(x, TimeSeries) or isinstance(x, Interpolant) and x.times is not None
-    return is_one and not any(isinstance(n, jax.core.Tracer) for n in (x.times, x.values))  # pyright: ignore[reportAttributeAccessIssue]
+    return is_one and not is_traced((x.times, x.values))
 
 
 def _read(system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> list[tuple[Any, Any]]:

@@ -12,6 +12,7 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
+from pdefit._util.trees import is_traced
 from pdefit.systems.time_series import increasing, interpolated, note
 
 # slopes of parabolas, unlike monotone ones, are linear in the values
@@ -129,7 +130,7 @@ class Interpolant(eqx.Module):
 
     def _weights(self, knots: tuple[float, ...], period: float | None, x: Any) -> Array:
         arguments = knots, period, self.method, self.values.dtype
-        if isinstance(x, jax.core.Tracer):  # pyright: ignore[reportAttributeAccessIssue]
+        if is_traced(x):
             return _weights(*arguments, x)
         with jax.ensure_compile_time_eval():
             return _weights(*arguments, jnp.asarray(x, float))

@@ -13,7 +13,7 @@ _TOPICS = (
     ("Controls and objectives", ("pdefit.inverse.controls", "pdefit.inverse.objective")),
     ("Fitting", ("pdefit.inverse.fit", "pdefit.inverse.optimizers")),
     ("Certificates and intervals", ("pdefit.inverse.certify", "pdefit.inverse.uncertainty")),
-    ("Analysis", ("pdefit.analysis",)),
+    ("Analysis", ("pdefit.analysis", "pdefit.lab")),
     ("Verification of a system", ("pdefit.conformance",)),
     ("Runs and experiments", ("pdefit.cli", "pdefit.output")),
     ("Safe operations and errors", ("pdefit._util",)),
@@ -26,7 +26,7 @@ def names() -> dict[str, list[str]]:
     top = {name: getattr(pdefit, name) for name in dir(pdefit)}
     spaces = {name: module for name, module in top.items() if inspect.ismodule(module)}
     found = {"pdefit": [name for name in top if name not in spaces]}
-    return found | {name: sorted(n for n in vars(m) if n[:1].isupper()) for name, m in sorted(spaces.items())}
+    return found | {name: sorted(n for n in dir(m) if n[:1].isupper()) for name, m in sorted(spaces.items())}
 
 
 def paths() -> Iterator[tuple[str, str, str]]:

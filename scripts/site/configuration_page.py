@@ -186,7 +186,8 @@ def _commented(text: str) -> Iterator[tuple[str, str, str]]:
 def _kind(kind: _registry.Kind) -> str:
     found = _registry.names(kind.base)
     parts = [f"### {kind.word.capitalize()}"]
-    for name, target in sorted(found.items()):
+    for name in sorted(found):
+        target = _registry.lookup(name, kind.base, "")
         arguments = ", ".join(_argument(p) for p in _parameters(target))
         known = f" ({arguments})" if arguments else ""
         parts.append(f"`{name}`{_link(target)}{known}\n:   {_first_line(target)}")

@@ -14,6 +14,7 @@ from rich.table import Table
 from pdefit._util.errors import PdefitError, sentence, unknown, with_space
 from pdefit.cli.config.command_line import boolean
 from pdefit.cli.runtime.environment import prepare
+from pdefit.cli.runtime.plugins import proposal
 from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.noise import describe
 from pdefit.data.readers.locate import locate
@@ -153,11 +154,11 @@ def _about_positions(found: Survey) -> list[str]:
 
 
 def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
-    """The sections `data` and `system.grid` as YAML, as far as the file states them. Velocities are a window of a flow."""
+    """The sections `data` and `system.grid` as YAML, as far as the file states them, and lines that a plugin proposes."""
     data: dict[str, Any] = {"path": name}
     films = _proposed(found)
     data["variables"] = {field: variable for film in films for field, variable in _variables(film).items()}
-    window = vectors is not None and vectors.factor is not None
+    window = {} if vectors is None or vectors.factor is None else proposal("vectors")
     if vectors is not None and window:
         data["variables"] = dict(zip(("u", "v"), vectors.names, strict=True))
         films = [film for film in films if film.name in (vectors.film.name, *vectors.names)]
@@ -172,9 +173,11 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
     coordinates = {dim: where for film in films for dim, where in film.coordinates.items()}
     data |= {"coordinates": coordinates} if coordinates else {}
     on_sphere = any(film.dims == ANGLES for film in films)
-    if on_sphere and "radius" in found.entries:
-        data["system"] = {"sphere.radius": "radius"}
-    text = _yaml({"defaults": [{"/system": "flow/window"}]}) if window else ""
+    proposed = proposal("angles") if on_sphere else window
+    arguments = proposed.pop("data", {}).get("system", {})
+    if stated := {path: name for path, name in arguments.items() if name in found.entries}:
+        data["system"] = stated
+    text = _yaml({"defaults": window["defaults"]}) if window else ""
     text += _yaml({"data": data})
     if unstated:
         numbers = ", ".join(f"{field}: NUMBER" for field in unstated)
@@ -183,7 +186,7 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
     if found.ts[0] > 0 and not window:
         text += f"# times: {{start: 0.0}}, the time of your initial state, if it is not the first frame, at {found.ts[0]:.6g}\n"
     if on_sphere:
-        return text + _yaml({"observe": {"name": "sphere/raster"}})
+        return text + (_yaml(proposed) if proposed else "")
     if films and all(film.shape and not film.grid for film in films):
         return text + _yaml({"observe": {"name": "at", "fields": [*data["variables"]]}})
     shapes = {film.grid for film in films if 1 <= len(film.grid) <= 3 and min(film.grid) > 1}
@@ -199,10 +202,10 @@ def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
     lacking = [d for d in ("x", "y", "z")[: len(film.grid)] if d not in film.positions]
     text += f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else ""
     if len(film.grid) == 2 and len(data["variables"]) > 1:
-        window = ", ".join(f"{key}: {value}" for key, value in _grid(film, corners=True).items())
-        text += f"    # a window of a flow has its vectors at the corners of cells: {window}\n"
-    if vectors is not None:
-        text += "    # attributes `units` of positions, time and velocities, such as mm, s and mm/s, make flow/window of it\n"
+        corners = ", ".join(f"{key}: {value}" for key, value in _grid(film, corners=True).items())
+        text += f"    # a window of a flow has its vectors at the corners of cells: {corners}\n"
+    if vectors is not None and proposal("vectors"):
+        text += "    # attributes `units` of positions, time and velocities, such as mm, s and mm/s, make such a window of it\n"
     return text
 
 

@@ -7,6 +7,7 @@ names classes, so that it cannot run other code.
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -16,10 +17,9 @@ import equinox as eqx
 import optax
 import optimistix
 
+import pdefit
 from pdefit._util.errors import PdefitError, nearest, unknown
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
-from pdefit.adjoints.continuous.backsolve import Backsolve
-from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.forward_mode import FiniteDifference, Tangent
 from pdefit.cli.config._types import returned
 from pdefit.cli.runtime.equations import named, snake_case
@@ -115,16 +115,16 @@ class Kind(NamedTuple):
 
     - `word`: its name in messages.
     - `base`: its type.
-    - `classes`: its classes by name.
+    - `classes`: its classes by name. A text is the public name of a class that is loaded when it is looked up.
     """
 
     word: str
     base: type
-    classes: dict[str, Target]
+    classes: dict[str, Target | str]
 
 
-def _named(*classes: Target) -> dict[str, Target]:
-    return {snake_case(c.__name__): c for c in classes}
+def _named(*classes: Target | str) -> dict[str, Target | str]:
+    return {snake_case(c.rpartition(".")[2] if isinstance(c, str) else c.__name__): c for c in classes}
 
 
 _SOLVERS = _named(
@@ -141,7 +141,7 @@ KINDS = (
     Kind(
         "adjoint",
         AbstractAdjoint,
-        _named(Checkpointed, StoreAll, Tangent, FiniteDifference, Backsolve, Interpolating),
+        _named(Checkpointed, StoreAll, Tangent, FiniteDifference, "adjoints.Backsolve", "adjoints.Interpolating"),
     ),
     Kind("driver", AbstractDriver, _named(Traced, Hosted)),
     Kind("batch", AbstractBatch, _named(Vmap, Loop, Chunk)),
@@ -178,18 +178,18 @@ KINDS = (
 )
 
 
-def names(base: type) -> dict[str, Target]:
-    """All names that may stand where an object of this type is expected, with their classes."""
+def names(base: type) -> dict[str, Target | str]:
+    """All names that may stand where an object of this type is expected, with their classes or the public names of these."""
     return dict(_names(base, tuple(plugins().items())))
 
 
 @functools.cache
-def _names(base: type, modules: tuple[tuple[str, ModuleType], ...]) -> dict[str, Target]:
-    found: dict[str, Target] = {}
+def _names(base: type, modules: tuple[tuple[str, ModuleType], ...]) -> dict[str, Target | str]:
+    found: dict[str, Target | str] = {}
     for kind in KINDS:
         if issubclass(base, kind.base):
             # the listed classes of the kind itself are not checked: some functions of optax have no hint of their result
-            found |= {n: t for n, t in kind.classes.items() if base is kind.base or _makes(t, base)}
+            found |= {n: t for n, t in kind.classes.items() if base is kind.base or _makes(_loaded(t), base)}
     return found | {n: t for n, t in _of_plugins(modules) if issubclass(base, _kind(t).base) and _makes(t, base)}
 
 
@@ -210,7 +210,7 @@ def lookup(name: str, base: type, path: str) -> Target:
     # a class may be called by its own name, too
     for known in (name, snake_case(name)):
         if known in found:
-            return found[known]
+            return _loaded(found[known])
     for kind in KINDS:
         others = {**kind.classes, **{n: t for n, t in _of_plugins(tuple(plugins().items())) if _kind(t) is kind}}
         if name in others and kind.word != word(base):
@@ -230,7 +230,7 @@ def lookup(name: str, base: type, path: str) -> Target:
 def name_of(target: str) -> str | None:
     """Name that replaces a `_target_` of pdefit or a library below it; None if there is none."""
     last = target.rpartition(".")[2]
-    return next((n for kind in KINDS for n, t in kind.classes.items() if t.__name__ == last), None)
+    return next((n for kind in KINDS for n, t in kind.classes.items() if _loaded(t).__name__ == last), None)
 
 
 def resolve(target: object, path: str) -> Target:
@@ -276,6 +276,10 @@ def _of_plugins(modules: tuple[tuple[str, ModuleType], ...]) -> list[tuple[str, 
             if target not in module.SYSTEMS.values() and not inspect.isabstract(target):
                 found.append((f"{prefix(package)}{snake_case(name)}", target))
     return found
+
+
+def _loaded(target: Target | str) -> Target:
+    return operator.attrgetter(target)(pdefit) if isinstance(target, str) else target
 
 
 def _kind(target: Target) -> Kind:

@@ -179,6 +179,6 @@ USAGE = """usage: pdefit VERB [key=value ...]
   verify [SYSTEM ...]        test installed systems, or those of EQUATION.py: gradients, orders, conservation, recovery
 
 Every key of an experiment can be overridden: seed=3 max_iterations=50 controls.D.guess=2.0 solver=tsit5
--m runs a sweep: pdefit fit -m experiment=reaction/fisher_front seed=0,1,2      --cfg job shows the configuration
+-m runs a sweep: pdefit fit -m experiment=NAME seed=0,1,2                       --cfg job shows the configuration
 --config-dir FOLDER adds experiments of your own, FOLDER/experiment/NAME.yaml
 """

@@ -4,6 +4,15 @@ Hydra acts on this node, `hydra`, before a job begins: it makes folders, sets up
 launchers. What files say of it could run any code, so it is left out. The command line may set few of its keys. Values of
 an experiment can still enter where one of these refers to them. The node is checked by the values it resolves to, which
 then replace the texts.
+
+The guard derives from Hydra's private loader, because the public `hydra.compose` cannot do this:
+
+- It returns the merged configuration, which no longer tells which file stated a key of `hydra`, or to which choice a key
+  belongs.
+- `hydra.main` composes by itself, once for each job of a sweep, and acts on the result. It takes no other configuration.
+- Run directories, logging, sweepers and launchers are therefore reached through `hydra.main` only.
+
+`test_hydra_guard.py` fails if a release of Hydra changes the four private names that are imported.
 """
 
 import os

@@ -205,9 +205,7 @@ class Settings:
     times: Times
     data: DataSettings | None
     twin: TwinSettings | None
-    system: Annotated[
-        SystemSettings, Read(read_system, "the name of one, e.g. system=reaction/fisher_kpp; pdefit list systems")
-    ]
+    system: Annotated[SystemSettings, Read(read_system, "the name of one, as pdefit list systems prints them")]
     initial: Annotated[Initial, Read(read_initial)]
     args: eqx.Module | None
     observe: AbstractObservationOperator

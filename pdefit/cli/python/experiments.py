@@ -24,7 +24,7 @@ def load_experiment(
 
     **Arguments:**
 
-    - `name`: that of an installed experiment, such as `reaction/fisher_front` (`pdefit list experiments`), or the path
+    - `name`: that of an installed experiment, as `pdefit list experiments` prints it, or the path
       of its file, `my_equation.yaml`.
     - `overrides`: changed settings as on the command line, such as `["seed=3", "controls.D.guess=2.0"]`.
 

@@ -98,7 +98,7 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
     - `arguments`: the directory, and settings as key=value, of which `max_iterations` and `intervals` may change.
     - `verb`: for errors.
     """
-    directory = named_directory(arguments, verb, "a run", "runs/reaction/fisher_front/...")
+    directory = named_directory(arguments, verb, "a run", "runs/EXPERIMENT/TIME")
     files = RunFiles(directory)
     config = directory / ".hydra" / "config.yaml"
     if not config.is_file() or not (directory / "provenance.json").is_file():

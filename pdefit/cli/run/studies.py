@@ -1,12 +1,9 @@
 """Studies of an experiment: all sensitivity algorithms, the effect of each parameter, and where it is not finite."""
 
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -14,8 +11,6 @@ from rich.table import Table
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import in_words
-from pdefit.analysis.adjoint_study import Comparison, Measured, compare
-from pdefit.analysis.debug.doctor import doctor
 from pdefit.analysis.sensitivity import Effect, sensitivity
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
@@ -23,19 +18,18 @@ from pdefit.cli.run.plan import device_memory
 from pdefit.cli.run.recorded import at_best, open_run
 from pdefit.cli.runtime.terminal import RunsProgress
 from pdefit.inverse.fit import fit as fitting
-from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.problem.instrument import ObserveAll
+from pdefit.lab.adjoint_study import Comparison, Measured, compare
+from pdefit.lab.doctor.doctor import doctor
 from pdefit.output.pictures.studies import draw_adjoints, draw_sensitivity
+from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.tables import write_rows
 
 
 def run_compare_adjoints(job: Job) -> None:
     """Compare the algorithms where a fit would start; writes compare.json, compare.csv and a figure."""
-    functional, directory, console = (
-        build_experiment(job.settings).alone("compare-adjoints"),
-        job.directory,
-        job.console,
-    )
+    directory, console = job.directory, job.console
+    functional = build_experiment(job.settings).alone("compare-adjoints")
     with console.status("comparing", spinner="line") as status:
         found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))
     write_json(directory / "compare.json", found.as_dict())
@@ -165,36 +159,27 @@ def _shown(effect: float | None) -> str:
     return f"{effect:.2e}" if np.isfinite(effect) else "blows up"
 
 
-def run_doctor(job: Job) -> None:
-    """Examine an experiment where its fit would start."""
-    exp = build_experiment(job.settings)
-    functional = fitting.first_functional(exp.functional, exp.stages)
-    examine(functional, functional.theta0, job.directory / "doctor.json", job.console)
-
-
-def examine(functional: AbstractObjective, theta: Array, path: Path, console: Console) -> None:
-    """Print what the doctor finds and write it to a file; raises `PdefitError` where something is not finite.
+def run_doctor(job: Job, saved: Saved | None = None) -> None:
+    """Print what the doctor finds where a fit would start, and write doctor.json.
 
     **Arguments:**
 
-    - `functional`, `theta` (p,): the objective, and the point in search space.
-    - `path`: of doctor.json.
+    - `job`: the experiment.
+    - `saved`: the checkpoint of a fit, which is examined at its best point.
+
+    **Errors:** PdefitError where something is not finite.
     """
-    found = doctor(functional, jnp.asarray(theta))
+    exp, path = build_experiment(job.settings), job.directory / "doctor.json"
+    functional = fitting.first_functional(exp.functional, exp.stages)
+    found = doctor(*((functional, functional.theta0) if saved is None else at_best(exp, saved)))
     write_json(path, found.as_dict())
     if found.healthy:
-        console.print(escape(found.sentence), highlight=False)
-    console.print(f"written to {escape(str(path))}")
+        job.console.print(escape(found.sentence), highlight=False)
+    job.console.print(f"written to {escape(str(path))}")
     if not found.healthy:
         raise PdefitError(found.sentence)
 
 
 def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
     """Examine the run that the arguments name at its best point, or at its guess where there is none."""
-    job, saved = open_run(arguments, "doctor", console)
-    exp = build_experiment(job.settings)
-    functional = fitting.first_functional(exp.functional, exp.stages)
-    theta = functional.theta0
-    if saved is not None:
-        functional, theta = at_best(exp, saved)
-    examine(functional, theta, job.directory / "doctor.json", console)
+    run_doctor(*open_run(arguments, "doctor", console))

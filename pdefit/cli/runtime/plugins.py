@@ -10,7 +10,9 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import yaml
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -66,7 +68,7 @@ def _beside() -> list[str]:
 
 
 def systems() -> dict[str, type]:
-    """All systems of all plugins by their names in configurations, e.g. `reaction/fisher_kpp`."""
+    """All systems of all plugins by their names in configurations, `PLUGIN/SYSTEM`."""
     return {name: cls for module in plugins().values() for name, cls in module.SYSTEMS.items()}
 
 
@@ -87,6 +89,17 @@ def folders() -> list[tuple[str, Path]]:
 def configurations() -> list[tuple[str, Path]]:
     """Folders of configurations of all plugins."""
     return [(name, folder / "conf") for name, folder in folders()]
+
+
+def proposal(data: str) -> dict[str, Any]:
+    """Lines of an experiment that the first plugin with `conf/proposal/DATA.yaml` proposes for such data; else none.
+
+    **Arguments:**
+
+    - `data`: `vectors`, velocities in a plane with units, or `angles`, components at angles on a sphere.
+    """
+    files = (folder / "proposal" / f"{data}.yaml" for _, folder in configurations())
+    return next((yaml.safe_load(file.read_text(encoding="utf-8")) for file in files if file.is_file()), {})
 
 
 class PluginConfigurations(SearchPathPlugin):

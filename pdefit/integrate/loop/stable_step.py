@@ -5,11 +5,11 @@ from contextlib import suppress
 from typing import Any
 
 import diffrax
-import jax
 import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError, first_line, with_space
+from pdefit._util.trees import is_traced
 from pdefit.integrate.loop.eigenvalues import not_finite, resolving_step
 from pdefit.integrate.solvers.method import AbstractStaged, method_of
 from pdefit.systems.capabilities import AbstractStable
@@ -73,13 +73,13 @@ def settle(
 
 
 def demand_values(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> None:
-    """Refuse systems and states of which JAX traces arrays: steps are chosen by values."""
+    """Refuse systems and states, with inputs beside them, of which JAX traces arrays: steps are chosen by values."""
     for system, y0 in problems:
-        leaves = jax.tree.leaves((system, y0))
-        if any(isinstance(x, jax.core.Tracer) for x in leaves):  # pyright: ignore[reportAttributeAccessIssue]
+        if is_traced((system, y0)):
             raise PdefitError(
-                f"Steps and stages for {type(system).__name__} are chosen by values, but its state or a parameter is traced "
-                f"(jax.jit, jax.grad, jax.vmap); call pdefit.solve with constant steps (dt) there, and give RKC its stages"
+                f"Steps and stages for {type(system).__name__} are chosen by values, but its state, a parameter or an input "
+                f"is traced (jax.jit, jax.grad, jax.vmap); call pdefit.solve with constant steps (dt) there, and give RKC its "
+                f"stages and Backsolve its backups"
             )
 
 

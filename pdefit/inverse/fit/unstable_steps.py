@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.loop.eigenvalues import eigenvalues, stable_part
 from pdefit.integrate.loop.stable_step import BEYOND, SHARE, real_stability, stated_step
-from pdefit.integrate.solve import solve
+from pdefit.integrate.solve import Numerics, states
 from pdefit.integrate.solvers.method import AbstractStaged
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
@@ -112,8 +112,8 @@ def refuse_unstable(functional: Functional) -> None:
     noisy = flat * (1 + _NOISE * jax.random.normal(jax.random.key(0), flat.shape, flat.dtype))
 
     def growth(step: float) -> float:
-        given = {"solver": solver, "dt": step, "t0": t0, "args": problem.args}
-        a, b = (ravel_pytree(solve(system, y, np.asarray([t0 + steps * dt]), **given))[0] for y in (y0, back(noisy)))
+        numerics, end = Numerics(solver, step, None, problem.args), np.asarray([t0 + steps * dt])
+        a, b = (ravel_pytree(states(system, y, end, numerics, t0=t0))[0] for y in (y0, back(noisy)))
         return float(jnp.linalg.norm(b - a) / jnp.linalg.norm(noisy - flat))
 
     natural, grown = growth(part * dt), growth(dt)

@@ -1,18 +1,15 @@
 """Sums along trajectories that can be cut into windows, so that they run whole or piece by piece."""
 
 import abc
-from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, push
+from pdefit.inverse.objective.record import AbstractRecord
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
-
-if TYPE_CHECKING:
-    from pdefit.inverse.objective.functional import Functional
 
 
 class AbstractAccumulation(eqx.Module):
@@ -22,7 +19,7 @@ class AbstractAccumulation(eqx.Module):
     the end it adds what follows from the final state.
     """
 
-    functional: eqx.AbstractVar["Functional"]
+    functional: eqx.AbstractVar[AbstractRecord]
 
     @abc.abstractmethod
     def start(self, x: Float[Array, " p"]) -> PyTree:
@@ -55,7 +52,7 @@ class AbstractAccumulation(eqx.Module):
 class Misfit(AbstractAccumulation):
     """The objective J(theta) as a sum along trajectories."""
 
-    functional: "Functional"
+    functional: AbstractRecord
 
     def start(self, x):
         return self.functional.starts(self.functional.at(x))
@@ -79,7 +76,7 @@ class TangentLinearMisfit(AbstractAccumulation):
     - `theta`: the point at which it is linearised, (p,).
     """
 
-    functional: "Functional"
+    functional: AbstractRecord
     theta: Float[Array, " p"]
 
     def start(self, x):

@@ -6,7 +6,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast, demand_float64
@@ -16,21 +16,19 @@ from pdefit.integrate.adaptive.controller import step_error
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import settle
-from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.solve import Numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
-from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.residuals import ObservationSchedule, Reduce, TrajectoryRunner
+from pdefit.inverse.objective.record import AbstractRecord
+from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.objective.smooth_tangents import check_switches
 from pdefit.inverse.problem.instrument import check_observed
 from pdefit.inverse.problem.problem import Problem
-from pdefit.inverse.shooting.continuity import continuity_sigma, gaps, in_deviations
-from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout, Single
+from pdefit.inverse.shooting.continuity import continuity_sigma
+from pdefit.inverse.shooting.formulation import AbstractFormulation, Single
 from pdefit.inverse.shooting.trajectories import (
     bound,
     cut,
@@ -39,14 +37,13 @@ from pdefit.inverse.shooting.trajectories import (
     known,
     laid_out,
     remaining,
-    residual_counts,
     started,
 )
 
 Same = TypeVar("Same", bound="Functional")
 
 
-class Functional(AbstractObjective):
+class Functional(AbstractRecord):
     """The objective J(theta) = 1/2 |r(theta)|^2 of one record.
 
         r = (W (H(t_i, y(t_i), args) - d_i), gaps between segments, regularizers, priors)
@@ -79,21 +76,6 @@ class Functional(AbstractObjective):
     measured, where that of `observations` was estimated anew. `continuity_sigma` is the standard deviation of the gaps
     of each free node state, (1, ...).
     """
-
-    problem: Problem
-    observations: Observations
-    measured_sigma: dict[str, Array]
-    controls: Controls
-    continuity_sigma: dict[str, Array]
-    layout: Layout
-    runner: TrajectoryRunner
-    formulation: AbstractFormulation
-    regularizers: tuple[AbstractRegularizer, ...]
-    steps: Adaptive | None
-    smooth_tangents: bool
-    dt: float
-    asked_solver: diffrax.AbstractSolver
-    asked_dt: float | None
 
     def __init__(
         self,
@@ -132,75 +114,6 @@ class Functional(AbstractObjective):
         runner = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.runner = runner.resolve_for(self.controls.extremes(self.problem), self.layout.time_grid)
 
-    # --- trajectories and residuals ------------------------------------------------------------------------------------
-
-    def at(self, theta):
-        return self.controls.problem(self.problem, theta)
-
-    @property
-    def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shape and dtype of what the instrument observes of a state, by variable."""
-        problem, data = self.problem, self.observations
-        t = jnp.asarray(data.ts)[0].astype(precision(problem.y0))
-        observe = problem.instrument.placed(data.positions_at(0))
-        return jax.eval_shape(lambda y: observe(t, y, problem.args), problem.y0)
-
-    @property
-    def schedule(self) -> ObservationSchedule:
-        """The whole record, as the formulation cuts it."""
-        counts = {n: residual_counts(n, self.problem, self.controls, self.layout) for n in self.observed}
-        return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
-
-    def fitted(self, name: str) -> Bool[Array, "S I ..."]:
-        """Which values of a variable are residuals: measured ones, of observations that may be residuals."""
-        observed = self.observations.mask[name][self.layout.index]
-        counts = residual_counts(name, self.problem, self.controls, self.layout)
-        return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))
-
-    def starts(self, problem: Problem) -> PyTree:
-        """The states from which the trajectories of all segments start, with a leading axis."""
-        return self.formulation.starts(problem.y0, problem.nodes)
-
-    def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
-        """What `reduce` makes of the residuals of every observation, (S, I, ...), and the final states, (S, ...).
-
-        It is given the residuals by variable, which are zero in padding.
-        """
-        problem = self.at(theta)
-        return self.runner(problem, self.starts(problem), self.schedule, reduce)
-
-    def ends_and_starts(self, theta: Float[Array, " p"], ends: PyTree) -> list[Float[Array, "S n"]]:
-        """The free fields at the ends and at the starts of all segments, divided by the standard deviation of a gap.
-
-        **Arguments:**
-
-        - `theta`: the unknowns, (p,).
-        - `ends`: the states at the ends of the segments, (S, ...).
-        """
-        problem, free = self.at(theta), self.controls.nodes
-        both = started(problem, ends, problem.nudge), problem
-        return [in_deviations(p, free, self.continuity_sigma, self.layout.segments) for p in both]
-
-    def extra_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
-        """Residuals of regularizers and priors."""
-        values = self.controls.values(theta)
-        return [r.residual(values[r.control]) for r in self.regularizers] + self.controls.prior_residuals(theta)
-
-    def extra_value(self, theta):
-        return sum((jnp.sum(r**2) / 2 for r in self.extra_residuals(theta)), start=jnp.zeros(()))
-
-    def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
-        """Residuals of gaps, of regularizers and of priors, for given states at the ends of the segments."""
-        return [gaps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
-
-    def residuals(self, theta):
-        outputs, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
-        each = jnp.reshape(outputs, (self.layout.segments, -1)), *self.ends_and_starts(theta, ends)
-        observed, ends, starts = (x.astype(jnp.float64) for x in each)
-        # for each segment its observations and the gap at its end, then regularizers and priors
-        inside = jnp.concatenate([observed, gaps(ends, starts)], axis=1)
-        return jnp.concatenate([jnp.ravel(inside), *self.extra_residuals(theta)]).astype(jnp.float64)
-
     # --- values and derivatives ----------------------------------------------------------------------------------------
 
     def value(self, theta: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
@@ -218,23 +131,6 @@ class Functional(AbstractObjective):
     def grouped_equations(self, theta):
         demand_tangents(self.runner.adjoint)
         return Tangents(self, theta).groups()
-
-    @property
-    def tangents(self):
-        # one for each shared control and each element of one node state
-        return self.controls.shared_size + sum(c.size // c.shape[0] for c in self.controls.nodes)
-
-    @property
-    def count(self):
-        return sum((jnp.sum(self.fitted(name)) for name in self.observed), start=jnp.zeros((), int))
-
-    @property
-    def continuity_values(self):
-        return sum(c.size - c.size // c.shape[0] for c in self.controls.nodes)
-
-    @property
-    def groups(self):
-        return self.layout.segments
 
     # --- variants --------------------------------------------------------------------------------------------------------
 

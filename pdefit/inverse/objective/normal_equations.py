@@ -1,6 +1,6 @@
 """The normal equations of Gauss-Newton, summed while the trajectories run: no Jacobian and no residuals are held."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,13 +16,11 @@ from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, jvp_
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import fold
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.objective.record import AbstractRecord
 from pdefit.inverse.objective.residuals import ObservationSchedule
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
 from pdefit.inverse.shooting.continuity import gaps
-
-if TYPE_CHECKING:
-    from pdefit.inverse.objective.functional import Functional
 
 # values of tangents, or of the matrix, that are held at most: 2 GB in float64
 _MOST_VALUES = 250_000_000
@@ -92,7 +90,7 @@ class Tangents(eqx.Module):
     - `among`: on one of several devices, the number of directions of all; else 0.
     """
 
-    functional: "Functional"
+    functional: AbstractRecord
     theta: Float[Array, " p"]
     seeds: Float[Array, "k p"] | None = None
     owners: tuple[Controls, ...] | None = None
@@ -227,7 +225,7 @@ class Tangents(eqx.Module):
         return self.close(self.advance(self.start(), self.functional.schedule))
 
 
-def extra_equations(functional: "Functional", theta: Float[Array, " p"]) -> tuple[Array, Array]:
+def extra_equations(functional: AbstractRecord, theta: Float[Array, " p"]) -> tuple[Array, Array]:
     """Residuals of regularizers and priors as one vector, (e,), and their Jacobian, (e, p)."""
 
     def extra(theta: Array) -> Array:

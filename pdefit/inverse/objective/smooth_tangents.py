@@ -7,8 +7,6 @@ they cannot, the fit ends at J^T r = 0, which is not quite the minimum of |r|^2.
 difference.
 """
 
-from typing import TYPE_CHECKING
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -17,12 +15,10 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
+from pdefit.inverse.objective.record import AbstractRecord
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractSwitched
 from pdefit.systems.system import AbstractSystem
-
-if TYPE_CHECKING:
-    from pdefit.inverse.objective.functional import Functional
 
 
 def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
@@ -40,7 +36,7 @@ def _twin(system: AbstractSystem) -> AbstractSystem:
     return system.smoothed()
 
 
-def followed(functional: "Functional", theta: Float[Array, " p"]) -> Problem:
+def followed(functional: AbstractRecord, theta: Float[Array, " p"]) -> Problem:
     """The problem that tangents follow: that of theta, or its smooth twin with `smooth_tangents`."""
     problem = functional.at(theta)
     if not functional.smooth_tangents:
@@ -48,14 +44,14 @@ def followed(functional: "Functional", theta: Float[Array, " p"]) -> Problem:
     return eqx.tree_at(lambda p: p.system, problem, _twin(problem.system))
 
 
-def smoothed(functional: "Functional") -> "Functional":
+def smoothed(functional: AbstractRecord) -> AbstractRecord:
     """The functional with smooth residuals too, of which its smooth tangents are the derivative."""
     return eqx.tree_at(
         lambda f: (f.problem.system, f.smooth_tangents), functional, (_twin(functional.problem.system), False)
     )
 
 
-def difference_gradient(functional: "Functional", theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
+def difference_gradient(functional: AbstractRecord, theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
     """The gradient dJ/dtheta of the residuals as they are, by central differences: 2 p forward runs.
 
     **Arguments:**
@@ -72,7 +68,7 @@ def difference_gradient(functional: "Functional", theta: Float[Array, " p"], ste
     return np.asarray([slope(k) for k in range(theta.size)])
 
 
-def inexact_bias(functional: "Functional", theta: Float[Array, " p"]) -> np.ndarray:
+def inexact_bias(functional: AbstractRecord, theta: Float[Array, " p"]) -> np.ndarray:
     """The distance of an estimate with smooth tangents from the minimum of J, in search space, (p,).
 
     It is one Gauss-Newton step with the gradient by differences, -A^-1 dJ/dtheta. Steps are a third of a standard

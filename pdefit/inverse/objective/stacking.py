@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.trees import is_traced
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.functional import Functional
@@ -272,8 +273,7 @@ def _stack(functionals: Sequence[Functional]) -> Functional:
             return np.stack(leaves)
         if eqx.is_array(leaves[0]):
             # JAX would compile a program that takes hundreds of arrays
-            traced = any(isinstance(x, jax.core.Tracer) for x in leaves)  # pyright: ignore[reportAttributeAccessIssue]
-            return jnp.stack(_like(leaves)) if traced else jnp.asarray(np.stack(_like(leaves)))
+            return jnp.stack(_like(leaves)) if is_traced(leaves) else jnp.asarray(np.stack(_like(leaves)))
         return leaves[0] if all(x == leaves[0] for x in leaves) else jnp.asarray(leaves, dtype)
 
     return jax.tree.map(one, *functionals)

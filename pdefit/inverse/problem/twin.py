@@ -17,7 +17,7 @@ from pdefit._util.trees import demand_float64, promoted
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.integrate.solve import choose_numerics, frames, solve
+from pdefit.integrate.solve import choose_numerics, frames, states
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractRefinable
 from pdefit.systems.system import AbstractSystem
@@ -56,13 +56,13 @@ def simulate(
     demand_float64()
     y0, ts = promoted(y0, system), np.asarray(ts, np.float64)
     numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
-    states = solve(system, y0, ts, t0=float(ts[0]), **numerics._asdict())
+    film = states(system, y0, ts, numerics, t0=float(ts[0]))
     instrument = (observe or ObserveAll()).on(system).with_system(system)
     where = {
         name: jnp.broadcast_to(jnp.asarray(x), (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()
     }
-    times = jnp.asarray(ts, precision(states))
-    values = jax.vmap(lambda t, y, x: instrument.placed(x)(t, y, args))(times, states, where)
+    times = jnp.asarray(ts, precision(film))
+    values = jax.vmap(lambda t, y, x: instrument.placed(x)(t, y, args))(times, film, where)
     return instrument.located(Observations.build(ts, values, positions=positions))
 
 

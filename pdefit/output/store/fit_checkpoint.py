@@ -51,7 +51,7 @@ def save_state(folder: Path, saved: Saved) -> None:
                 dataset.attrs["name"] = name
             file.attrs["numbers"] = json.dumps(saved.state.numbers)
             file.attrs["origin"] = json.dumps(saved.origin)
-            file.attrs["sha256"] = _checksum(saved)
+            file.attrs["sha256"] = _checksum(saved.state.numbers, saved.state.arrays, saved.origin)
         with open(neighbour, "rb+") as file:
             os.fsync(file.fileno())
         if (folder / NEWEST).exists():
@@ -79,14 +79,14 @@ def _read(path: Path, wrong: list[str]) -> Saved | None:
             refuse_foreign(file, path)
             arrays = {str(file[key].attrs["name"]): _array(file[key]) for key in file}
             about: dict[str, Any] = dict(file.attrs)
-            saved = Saved(RunState(parsed_json(about["numbers"]), arrays), parsed_json(about["origin"]))
+            numbers, origin = parsed_json(about["numbers"]), parsed_json(about["origin"])
             expected = about["sha256"]
-        whole = _checksum(saved) == expected and _is_complete(saved)
-        as_kind(saved.state.numbers, KINDS[NEWEST], "", wrong)
+        whole = _checksum(numbers, arrays, origin) == expected and _is_complete(numbers, origin)
+        as_kind(numbers, KINDS[NEWEST], "", wrong)
     # h5py raises almost any exception for damaged bytes
     except Exception:
         return None
-    return saved if whole and not wrong else None
+    return Saved(RunState(numbers, arrays), origin) if whole and not wrong else None
 
 
 def _array(dataset: Any) -> np.ndarray:
@@ -97,9 +97,8 @@ def _array(dataset: Any) -> np.ndarray:
     return np.asarray(dataset)
 
 
-def _is_complete(saved: Saved) -> bool:
+def _is_complete(numbers: Any, origin: Any) -> bool:
     """Whether a checkpoint names the run that it belongs to."""
-    numbers, origin = saved.state.numbers, saved.origin
     if not (isinstance(numbers, dict) and isinstance(origin, dict)):
         return False
     most = origin.get("max_iterations")
@@ -107,10 +106,10 @@ def _is_complete(saved: Saved) -> bool:
     return all(parts) and (most is None or type(most) is int)
 
 
-def _checksum(saved: Saved) -> str:
+def _checksum(numbers: Any, arrays: Mapping[str, np.ndarray], origin: Any) -> str:
     """SHA-256 of all numbers, arrays and texts of a checkpoint."""
-    total = hashlib.sha256(json.dumps([saved.state.numbers, saved.origin], sort_keys=True).encode())
-    for name, array in sorted(saved.state.arrays.items()):
+    total = hashlib.sha256(json.dumps([numbers, origin], sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
         total.update(f"{name}{array.dtype}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
     return total.hexdigest()
 

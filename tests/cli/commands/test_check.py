@@ -276,6 +276,19 @@ def test_velocities_are_a_window_of_a_flow(pdefit_inside, tmp_path):
     np.testing.assert_array_equal(source.record.values["v"], values[:, 1:, :, 1])
 
 
+def test_without_a_plugin_that_knows_them_velocities_are_fields(pdefit_inside, tmp_path, monkeypatch):
+    monkeypatch.setattr("pdefit.cli.commands.check.proposal", lambda data: {})
+    where = {"time": ("time", TIME, {"units": "s"})}
+    where |= {dim: (dim, 0.5 * np.arange(n), {"units": "mm"}) for dim, n in (("x", 7), ("y", 6))}
+    values = np.random.default_rng(0).standard_normal((2, 13, 7, 6))
+    vectors = {name: (("time", "x", "y"), v, {"units": "mm/s"}) for name, v in zip("uv", values, strict=True)}
+    xarray.Dataset(vectors, where).to_netcdf(tmp_path / "film.h5", engine="h5netcdf")
+    code, out, err = pdefit_inside("check", "film.h5", "picture=false")
+    assert code == 0 and "vectors: u, v: " in out and "such a window" not in out, err
+    found = _configuration(out)
+    assert "defaults" not in found and found["data"]["variables"] == {"u": "u", "v": "v"}
+
+
 def test_deviations_counts_and_phases_are_no_fields(pdefit_inside, tmp_path):
     rng = np.random.default_rng(0)
     fields = {n: 1 + rng.random((13, 4, 5)) for n in ("u", "u_sigma", "count")}

@@ -16,6 +16,7 @@ from pdefit.cli.config._registry import lookup, names, resolve
     [
         ("rk4", diffrax.AbstractSolver, pdefit.solvers.RK4),
         ("kvaerno5", diffrax.AbstractSolver, diffrax.Kvaerno5),
+        ("backsolve", pdefit.adjoints.AbstractReverse, pdefit.adjoints.Backsolve),
         ("gauss_newton_cg", pdefit.optimizers.AbstractOptimizer, pdefit.optimizers.GaussNewtonCG),
         ("adam", pdefit.optimizers.AbstractOptimizer, pdefit.optimizers.Adam),
         ("adam", optax.GradientTransformation, optax.adam),

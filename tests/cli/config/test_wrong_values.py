@@ -18,7 +18,7 @@ import pytest
 from pdefit import PdefitError
 from pdefit.cli.config._noise import NoiseSettings
 from pdefit.cli.config._reader import build, check_keys, read, read_section
-from pdefit.cli.config._registry import KINDS
+from pdefit.cli.config._registry import KINDS, lookup
 from pdefit.cli.config._types import Read, argument_hints, converted
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import StateFile
@@ -94,8 +94,8 @@ TAKEN = {"holdout": {"null"}, "gauge": {"null"}, "recordings": VALUES.keys(), "m
 OBJECTS = {
     f"{kind.word}: {name}": target
     for kind in KINDS
-    for name, target in kind.classes.items()
-    if target.__module__.startswith("pdefit")
+    for name in kind.classes
+    if (target := lookup(name, kind.base, "")).__module__.startswith("pdefit")
 }
 
 

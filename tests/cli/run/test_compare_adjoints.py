@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from pdefit.analysis.adjoint_study import Measured, recommended
+from pdefit.lab.adjoint_study import Measured, recommended
 from pdefit.output.pictures.studies import draw_adjoints
 
 # diffusion so stiff between frames that one backup does not do

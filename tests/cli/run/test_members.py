@@ -101,9 +101,6 @@ def test_members_that_do_not_fit_into_memory_are_refused_before_the_second_is_bu
         (("members=3",), "members expects a list of files"),
         (("members=null", "starts=sobol", "starts.count=0"), "1 or more"),
         (("members=null", "starts=sobol", "starts.by=holdout"), "set holdout=0.1"),
-        (("members=null", "starts=sobol", "starts.when=sometimes"), "always or needed"),
-        (("members=null", "starts=sobol", "starts.within=anything"), "bounds, prior or spread"),
-        (("uncertainty=bootstrap", "uncertainty.kind=other"), "parametric, blocks or recordings"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(compose, table, words, reason):

@@ -34,7 +34,7 @@ def signed(path):
     with h5py.File(path, "r+") as file:
         arrays = {str(d.attrs["name"]): np.asarray(d) for d in file.values()}
         numbers, origin = (json.loads(file.attrs[name]) for name in ("numbers", "origin"))
-        file.attrs["sha256"] = state_file._checksum(Saved(RunState(numbers, arrays), origin))
+        file.attrs["sha256"] = state_file._checksum(numbers, arrays, origin)
 
 
 def edited(change):

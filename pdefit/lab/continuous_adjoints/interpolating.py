@@ -9,8 +9,8 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from pdefit.adjoints.base import Account
-from pdefit.adjoints.continuous._base import AbstractContinuous, Field
 from pdefit.integrate.loop.time_loop import TimesSizes, precision, stepped
+from pdefit.lab.continuous_adjoints._base import AbstractContinuous, Field
 
 # the order of the interpolant, and substeps for trajectories of higher order
 _ORDER, _FINER = 4, 4

@@ -11,13 +11,13 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import with_space
 from pdefit._util.trees import named_fields
-from pdefit.analysis.debug._first_bad_cotangent import first_nonfinite_backward, sick_extra
-from pdefit.analysis.debug._first_bad_step import first_nonfinite_forward
-from pdefit.analysis.debug._stepped_trajectory import SteppedTrajectory
-from pdefit.analysis.debug.diagnosis import Diagnosis, StepPlace, diagnosis, spot
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.functional import Functional
+from pdefit.lab.doctor._first_bad_cotangent import first_nonfinite_backward, sick_extra
+from pdefit.lab.doctor._first_bad_step import first_nonfinite_forward
+from pdefit.lab.doctor._stepped_trajectory import SteppedTrajectory
+from pdefit.lab.doctor.diagnosis import Diagnosis, StepPlace, diagnosis, spot
 
 
 def doctor(functional: AbstractObjective, theta: Float[Array, " p"] | None = None) -> Diagnosis:
@@ -73,14 +73,7 @@ def _examined(functional: Functional, theta: Float[Array, " p"]) -> Diagnosis:
         f"({value.field} at t = {value.time:.4g}{unit}), the largest cotangent {back.value:.3g} (of {back.field} at "
         f"t = {back.time:.4g}{unit})."
     )
-    return Diagnosis(
-        "healthy",
-        sentence,
-        loss=loss,
-        gradient_norm=norm,
-        largest_value=forward.largest,
-        largest_cotangent=backward.largest,
-    )
+    return Diagnosis("healthy", sentence, loss=loss, gradient_norm=norm, largest_value=value, largest_cotangent=back)
 
 
 def _controls(functional: Functional, theta: Float[Array, " p"]) -> Iterator[Diagnosis]:

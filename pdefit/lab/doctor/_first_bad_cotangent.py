@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.failing_operation import origin
-from pdefit.analysis.debug._first_bad_step import Forward, fields, in_words, segment_start, step_place
-from pdefit.analysis.debug._stepped_trajectory import (
+from pdefit.inverse.objective.accumulate import Misfit
+from pdefit.lab.doctor._first_bad_step import Forward, fields, in_words, segment_start, step_place
+from pdefit.lab.doctor._stepped_trajectory import (
     BackwardRecord,
     SteppedTrajectory,
     Steps,
@@ -21,8 +22,7 @@ from pdefit.analysis.debug._stepped_trajectory import (
     reverse_pass,
     steps_of,
 )
-from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, diagnosis, finite, spot, term
-from pdefit.inverse.objective.accumulate import Misfit
+from pdefit.lab.doctor.diagnosis import Diagnosis, Largest, diagnosis, finite, spot, term
 
 _GUARD = (
     "guard the input of the branch that fails, not its result: pdefit.safe_sqrt, safe_div, safe_norm, or x = "

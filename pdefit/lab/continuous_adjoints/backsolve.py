@@ -12,12 +12,12 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import Account
-from pdefit.adjoints.continuous._base import AbstractContinuous, Field, split
+from pdefit.integrate.loop.stable_step import stated_step
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import TimesSizes, grouped, precision, stepped
 from pdefit.integrate.solvers.explicit import VectorField
-from pdefit.systems.capabilities import AbstractStable
+from pdefit.lab.continuous_adjoints._base import AbstractContinuous, Field, split
 
 # lambda_max times the longest time that a state is integrated backward: errors grow by up to exp(5) = 150
 _MOST_GROWTH = 5.0
@@ -55,8 +55,8 @@ class Backsolve(AbstractContinuous):
     def resolve_for(self, starts, grid, solver):
         if self.backups is not None and not self.counted:
             return self
-        steps = [s.stable_step(y) for s, y in starts if isinstance(s, AbstractStable)]
-        backups = _backups(grid, _MOST_GROWTH * min(steps) / 2) if steps else 1
+        stable = stated_step(starts)
+        backups = 1 if stable is None else _backups(grid, _MOST_GROWTH * stable / 2)
         return dataclasses.replace(self, backups=backups, counted=True)
 
     def account(self, grid, unknowns):

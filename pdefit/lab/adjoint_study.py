@@ -16,14 +16,14 @@ from pdefit._util.errors import with_space
 from pdefit._util.memory import available_bytes, compile_ahead, in_words
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, StoreAll
-from pdefit.adjoints.continuous.backsolve import Backsolve
-from pdefit.adjoints.continuous.interpolating import Interpolating
 from pdefit.adjoints.forward_mode import STEPS, FiniteDifference, Tangent, quotients
 from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.objective.compiled import GRADIENT
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import shortened, with_adjoint
 from pdefit.inverse.offload.cost import Trial, gradient_cost, trial
+from pdefit.lab.continuous_adjoints.backsolve import Backsolve
+from pdefit.lab.continuous_adjoints.interpolating import Interpolating
 
 # largest relative error of a gradient that is called right; a larger one would fail the certificate
 RIGHT = 1e-6

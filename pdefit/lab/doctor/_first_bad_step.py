@@ -11,7 +11,9 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.failing_operation import origin
 from pdefit._util.trees import named_fields
-from pdefit.analysis.debug._stepped_trajectory import (
+from pdefit.integrate.loop.stable_step import stability_limit
+from pdefit.integrate.solvers.method import Carry
+from pdefit.lab.doctor._stepped_trajectory import (
     ForwardRecord,
     SteppedTrajectory,
     Steps,
@@ -20,9 +22,7 @@ from pdefit.analysis.debug._stepped_trajectory import (
     steps_of,
     survey,
 )
-from pdefit.analysis.debug.diagnosis import Diagnosis, Largest, StepPlace, diagnosis, spot, term
-from pdefit.integrate.loop.stable_step import stability_limit
-from pdefit.integrate.solvers.method import Carry
+from pdefit.lab.doctor.diagnosis import Diagnosis, Largest, StepPlace, diagnosis, spot, term
 
 # growth of values beyond which the cause is the growth and not the operation that overflowed at last
 _GREW = 1e6

@@ -1,0 +1,127 @@
+"""One record as residuals: its trajectories by theta, its gaps, its regularizers and priors."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from pdefit.data.observations import Observations
+from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.time_loop import precision
+from pdefit.inverse.controls.priors import AbstractRegularizer
+from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.residuals import ObservationSchedule, Reduce, TrajectoryRunner
+from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.shooting.continuity import gaps, in_deviations
+from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout
+from pdefit.inverse.shooting.trajectories import residual_counts, started
+
+
+class AbstractRecord(AbstractObjective):
+    """The trajectories and the residuals r(theta) of one record, without derivatives.
+
+    `Functional` is the objective that is made of them. Sums along trajectories, such as J and the normal equations, are
+    written for this class.
+
+    Its fields are explained at `Functional`, which fills them.
+    """
+
+    problem: Problem
+    observations: Observations
+    measured_sigma: dict[str, Array]
+    controls: Controls
+    continuity_sigma: dict[str, Array]
+    layout: Layout
+    runner: TrajectoryRunner
+    formulation: AbstractFormulation
+    regularizers: tuple[AbstractRegularizer, ...]
+    steps: Adaptive | None
+    smooth_tangents: bool
+    dt: float
+    asked_solver: diffrax.AbstractSolver
+    asked_dt: float | None
+
+    def at(self, theta):
+        return self.controls.problem(self.problem, theta)
+
+    @property
+    def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shape and dtype of what the instrument observes of a state, by variable."""
+        problem, data = self.problem, self.observations
+        t = jnp.asarray(data.ts)[0].astype(precision(problem.y0))
+        observe = problem.instrument.placed(data.positions_at(0))
+        return jax.eval_shape(lambda y: observe(t, y, problem.args), problem.y0)
+
+    @property
+    def schedule(self) -> ObservationSchedule:
+        """The whole record, as the formulation cuts it."""
+        counts = {n: residual_counts(n, self.problem, self.controls, self.layout) for n in self.observed}
+        return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
+
+    def fitted(self, name: str) -> Bool[Array, "S I ..."]:
+        """Which values of a variable are residuals: measured ones, of observations that may be residuals."""
+        observed = self.observations.mask[name][self.layout.index]
+        counts = residual_counts(name, self.problem, self.controls, self.layout)
+        return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))
+
+    def starts(self, problem: Problem) -> PyTree:
+        """The states from which the trajectories of all segments start, with a leading axis."""
+        return self.formulation.starts(problem.y0, problem.nodes)
+
+    def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
+        """What `reduce` makes of the residuals of every observation, (S, I, ...), and the final states, (S, ...).
+
+        It is given the residuals by variable, which are zero in padding.
+        """
+        problem = self.at(theta)
+        return self.runner(problem, self.starts(problem), self.schedule, reduce)
+
+    def ends_and_starts(self, theta: Float[Array, " p"], ends: PyTree) -> list[Float[Array, "S n"]]:
+        """The free fields at the ends and at the starts of all segments, divided by the standard deviation of a gap.
+
+        **Arguments:**
+
+        - `theta`: the unknowns, (p,).
+        - `ends`: the states at the ends of the segments, (S, ...).
+        """
+        problem, free = self.at(theta), self.controls.nodes
+        both = started(problem, ends, problem.nudge), problem
+        return [in_deviations(p, free, self.continuity_sigma, self.layout.segments) for p in both]
+
+    def extra_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
+        """Residuals of regularizers and priors."""
+        values = self.controls.values(theta)
+        return [r.residual(values[r.control]) for r in self.regularizers] + self.controls.prior_residuals(theta)
+
+    def extra_value(self, theta):
+        return sum((jnp.sum(r**2) / 2 for r in self.extra_residuals(theta)), start=jnp.zeros(()))
+
+    def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
+        """Residuals of gaps, of regularizers and of priors, for given states at the ends of the segments."""
+        return [gaps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
+
+    def residuals(self, theta):
+        outputs, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))
+        each = jnp.reshape(outputs, (self.layout.segments, -1)), *self.ends_and_starts(theta, ends)
+        observed, ends, starts = (x.astype(jnp.float64) for x in each)
+        # for each segment its observations and the gap at its end, then regularizers and priors
+        inside = jnp.concatenate([observed, gaps(ends, starts)], axis=1)
+        return jnp.concatenate([jnp.ravel(inside), *self.extra_residuals(theta)]).astype(jnp.float64)
+
+    @property
+    def tangents(self):
+        # one for each shared control and each element of one node state
+        return self.controls.shared_size + sum(c.size // c.shape[0] for c in self.controls.nodes)
+
+    @property
+    def count(self):
+        return sum((jnp.sum(self.fitted(name)) for name in self.observed), start=jnp.zeros((), int))
+
+    @property
+    def continuity_values(self):
+        return sum(c.size - c.size // c.shape[0] for c in self.controls.nodes)
+
+    @property
+    def groups(self):
+        return self.layout.segments
