@@ -7,7 +7,7 @@ import numpy as np
 
 from pdefit._util.errors import with_space
 from pdefit._util.trees import named_fields
-from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional

@@ -20,7 +20,8 @@ import scipy
 from jaxtyping import Array, Float
 from scipy import linalg
 
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
 
@@ -82,8 +83,7 @@ class _Evidence:
 
     def __init__(self, controls: Controls, theta: np.ndarray, equations: Equations, values: int):
         (self.value, self.gradient, self.matrix), self.theta, self.values = equations, theta, values
-        edges = np.cumsum([0, *(c.size for c in controls.items)])
-        self.fields = [(c, slice(a, a + c.size)) for c, a in zip(controls.items, edges, strict=False) if c.modes]
+        self.fields = [place for place in controls.spans if place[0].modes]
         self.waves = [_waves(c) for c, _ in self.fields]
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:

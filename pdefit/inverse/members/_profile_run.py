@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from scipy import special
 
 from pdefit._util.errors import refusing
-from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.result import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun

@@ -21,7 +21,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.shooting.formulation import Single
-from pdefit.inverse.uncertainty.control_values import are_numbers, moved
+from pdefit.inverse.uncertainty.control_values import moved
 
 # evaluations of a repetition, which begins at the estimate
 _MOST = 50
@@ -189,5 +189,4 @@ def bootstrap(
 
 def _shared_numbers(functional: Recordings) -> np.ndarray:
     """The elements of theta that are numbers which all recordings share, (p,) of booleans."""
-    controls = functional.controls
-    return are_numbers(controls) & np.repeat([not c.own for c in controls.items], [c.size for c in controls.items])
+    return functional.controls.mask(lambda c: c.is_number and not c.own)

@@ -23,7 +23,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy import linalg
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.controls.bound_control import FEW
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.amplitudes import amplitude
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
@@ -247,7 +248,7 @@ def field_posterior(
     used = float(np.sum(values / (1 + values))) + len(columns)
     noise = _noise(functional, theta, weights, used, sigma_stated)
     # the prior of modes is in units of the noise; a stated amplitude is not
-    relative = np.concatenate([np.full(c.size, c.modes is not None) for c in functional.controls.items])
+    relative = functional.controls.mask(lambda c: c.modes is not None)
     weights = np.where(relative, weights / noise, weights)
     vectors, sizes, _ = linalg.svd(
         found.factor * np.where(relative[given], 1.0, 1 / noise)[:, None], full_matrices=False

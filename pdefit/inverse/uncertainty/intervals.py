@@ -221,7 +221,7 @@ def _intervals(
         gradient=gradient,
         unidentifiable=_vague(functional, error),
         names=tuple(functional.controls.names()),
-        units=tuple(c.unit for c in functional.controls.items for _ in range(c.size)),
+        units=functional.controls.units(),
         controls=functional.controls,
     )
 
@@ -265,9 +265,7 @@ def _covariance(
     if segments <= functional.controls.shared_size:
         # the prior of modes is in units of the noise, whose size the residuals tell; a stated amplitude is not
         smooth = functional.controls.roughness_of_theta() ** 2
-        prior = prior - np.diag(
-            np.where([c.modes is not None for c in functional.controls.items for _ in range(c.size)], smooth, 0.0)
-        )
+        prior = prior - np.diag(np.where(functional.controls.mask(lambda c: c.modes is not None), smooth, 0.0))
         # both take part of the freedom
         used = p - float(np.diag(inverse) @ smooth)
         degrees = max(functional.observed_values + functional.continuity_values - round(used), 1)

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import linalg, special
 
+from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.priors import Measured
 from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
-from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, VALUE, Equations
 from pdefit.inverse.objective.functional import Functional
@@ -98,7 +98,7 @@ def marginal_likelihood(
     made = MarginalLikelihood(values, chi2, log_sigma, p, used, None, None, *_priors(functional, theta))
     if made.reason:
         return made
-    normal = np.concatenate([np.full(c.size, _is_normal(c)) for c in functional.controls.items])
+    normal = functional.controls.mask(_is_normal)
     low, high = functional.controls.box()
     log_prior = _half_log_det(known[np.ix_(normal, normal)]) - np.sum(normal) / 2 * np.log(2 * np.pi)
     log_prior -= np.sum(extra**2) / 2 + np.sum(np.log((high - low)[~normal]))
