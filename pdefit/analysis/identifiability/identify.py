@@ -20,7 +20,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import PRODUCT, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 
 # thresholds of the published method: an eigenvalue that counts as zero, and a squared projection that counts as not zero
 EPS, DELTA = 1e-5, 0.05
@@ -148,7 +148,7 @@ class _Question:
         nodes = self.data.controls.mask(lambda c: c.is_node)
         spectrum = Spectrum(*np.linalg.eigh(without(matrix, nodes)))
         squares, curve = spectrum.projections(self.eps) ** 2, spectrum.curve(THRESHOLDS)
-        joint, null = determined_inverse(stated, column_norms(stated))
+        joint, null = determined_inverse(stated)
         directions, known = spectrum.unseen(self.eps), self.noise * HALF * _errors(joint, null)
         alone = self.noise * HALF / np.sqrt(np.maximum(np.diag(stated), np.finfo(float).tiny))
         found = []
@@ -222,7 +222,7 @@ def standard_errors(matrix: Float[np.ndarray, "... p p"]) -> Float[np.ndarray, "
         return np.stack([standard_errors(one) for one in matrix])
     if not np.all(np.isfinite(matrix)):
         return np.full(len(matrix), np.nan)
-    return _errors(*determined_inverse(matrix, column_norms(matrix)))
+    return _errors(*determined_inverse(matrix))
 
 
 def _errors(inverse: Float[np.ndarray, "p p"], null: Float[np.ndarray, "p k"]) -> Float[np.ndarray, " p"]:

@@ -64,6 +64,7 @@ def parameter_rows(
         part_of = root if inside and control.shape and root not in PARTS else control.path
         physical = [_physical(control, x[place]) for x in (guess, theta, truth)]
         for k, i in enumerate(range(place.start, place.stop)):
+            known = None if intervals is None or at_bound[i] else True
             estimate, true = float(physical[1][k]), number(physical[2][k])
             rows.append(
                 ParameterRow(
@@ -79,7 +80,7 @@ def parameter_rows(
                     z_score=number(score[i]),
                     at_bound=bool(at_bound[i]),
                     discretisation_shift=number(shift[i]),
-                    interval_trusted=None if intervals is None else trusted and not abs(shift[i]) > DECIDES,
+                    interval_trusted=known and trusted and not abs(shift[i]) > DECIDES,
                     ci95_correlated_low=widened.get(names[i], (None, None))[0],
                     ci95_correlated_high=widened.get(names[i], (None, None))[1],
                     part_of=part_of,
@@ -137,7 +138,7 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
         if len(together) > 1:
             table.add_row(*_summarised(r.control, together)[: 7 if compared else 4])
             continue
-        interval = _interval(r) or ("not determined" if r.control in unidentifiable else "")
+        interval = "at its bound" if r.at_bound else _interval(r) or "not determined" * (r.control in unidentifiable)
         cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", _doubted(interval, together)]
         if compared:
             cells += [

@@ -85,7 +85,7 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
         limit=moved.limit,
         rounding=_rounding(found),
         numbers=(*_unstated(exp, found), *about_numbers(found, known)),
-        bound=_at_bound(found),
+        bound=found.functional.controls.numbers_at_bound(found.theta),
     )
     counted = None
     if known is not None and any(quality.correlated or quality.structured for _, quality in judged.values()):
@@ -159,7 +159,7 @@ def of_counts(exp: Experiment) -> dict[str, float]:
 def _unstated(exp: Experiment, found: Fit) -> tuple[str, ...]:
     """Sentence about the size of residuals, if nobody stated the sigma of a single variable."""
     (name, *more), functional = exp.first.observed, found.functional
-    free = functional.observed_values - functional.controls.size
+    free = functional.observed_values - np.count_nonzero(functional.controls.free(found.theta))
     if more or free < 1 or any(name not in one.source.unstated for one in exp.each.values()):
         return ()
     sigma = np.mean([np.mean(np.asarray(part.functional.observations.sigma[name])) for part in found.recordings])
@@ -183,13 +183,6 @@ def _rounding(found: Fit) -> str:
     if not worst <= _ROUNDED:
         return ""
     return f"residuals are {worst:.2g} times the step of the numbers in the data ({digits}), so they say nothing more"
-
-
-def _at_bound(found: Fit) -> tuple[str, ...]:
-    """The names of numbers that stand at a bound."""
-    theta, controls = np.asarray(found.theta), found.functional.controls
-    names = controls.names()
-    return tuple(names[i] for i in np.flatnonzero(controls.numbers & controls.at_bound(theta)))
 
 
 def about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:

@@ -102,6 +102,10 @@ class BoundControl(eqx.Module):
         """Whether trajectories start from it."""
         return self.kind in ("initial", "node")
 
+    def names(self) -> list[str]:
+        """A name for every element, such as `D`, `gm.Mars` or `y0.u.17`."""
+        return [f"{self.path}.{label}" if label else self.path for label in self.labels]
+
     def to_theta(self, x: Array) -> Float[Array, " size"]:
         """The part of theta that stands for the physical value x."""
         search = self.transform.to_search(x)

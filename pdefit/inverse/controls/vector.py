@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,6 +18,24 @@ from pdefit.systems.capabilities import AbstractConstrained
 
 # a value nearer to a bound than this part of the larger bound is at it: round-off of a step that ends there
 _ROUND_OFF = 4 * float(np.finfo(float).eps)
+
+
+class AtBound(NamedTuple):
+    """A number at one of its bounds.
+
+    **Arguments:**
+
+    - `name`, `control`: of the number.
+    - `element`: its place in theta.
+    - `value`: its physical value.
+    - `lowest`: whether the bound is its lower one.
+    """
+
+    name: str
+    control: BoundControl
+    element: int
+    value: float
+    lowest: bool
 
 
 class Controls(eqx.Module):
@@ -172,6 +191,15 @@ class Controls(eqx.Module):
         """The elements of theta that are fitted: those at no bound."""
         return ~self.at_bound(theta)
 
+    def numbers_at_bound(self, theta: Float[Array, " p"]) -> tuple[AtBound, ...]:
+        """The numbers that are at a bound."""
+        bounded, (lower, upper), found = self.numbers & self.at_bound(theta), self.box(), list[AtBound]()
+        for (c, span), part in zip(self.spans, self.split(theta), strict=True):
+            for k in np.flatnonzero(bounded[span]).tolist():
+                i, value = span.start + k, float(jnp.ravel(c.to_physical(part))[k])
+                found.append(AtBound(c.names()[k], c, i, value, bool(theta[i] - lower[i] < upper[i] - theta[i])))
+        return tuple(found)
+
     def extremes(self, problem: Problem) -> list[Problem]:
         """The problem itself, with all elements at their lower bounds, and with all at their upper bounds."""
         theta = self.theta(problem)
@@ -205,7 +233,7 @@ class Controls(eqx.Module):
 
     def names(self) -> list[str]:
         """A name for every element of theta, such as `D`, `gm.Mars` or `y0.u.17`."""
-        return [f"{c.path}.{label}" if label else c.path for c in self.items for label in c.labels]
+        return [name for c in self.items for name in c.names()]
 
 
 def at_bounds(

@@ -25,7 +25,7 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.uncertainty.control_values import moved
-from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 
 # a profile is followed as far as this many sizes of its number: a factor of 150, or five times the number itself
 _REACH = 5.0
@@ -119,7 +119,7 @@ class ProfileRun:
         value = float(VALUE(self.functional, at))
         if few:
             matrix = np.asarray(normal_equations(self.functional, at)[2])
-            inverse, null = determined_inverse(matrix, column_norms(matrix))
+            inverse, null = determined_inverse(matrix)
             known = ~undetermined(null)[k]
             with np.errstate(divide="ignore", invalid="ignore"):
                 columns = inverse[:, k].T / inverse[k, k][:, None]
@@ -129,7 +129,7 @@ class ProfileRun:
 
     def limit(self, level: float, sigma_stated: bool) -> float:
         """Twice the rise of J at the ends of an interval."""
-        degrees = max(self.functional.observed_values - self.estimate.size, 1)
+        degrees = max(self.functional.observed_values - self.functional.controls.free(self.estimate).sum(), 1)
         found = float(special.stdtrit(degrees, (1 + level) / 2)) ** 2 * self.chi2 / degrees
         return max(found, float(special.ndtri((1 + level) / 2)) ** 2) if sigma_stated else found
 

@@ -75,7 +75,7 @@ class Bootstrap:
         random, made = np.random.default_rng(seed), dict[str, Array]()
         # residuals are smaller than the noise, because numbers were fitted to it
         values = functional.observed_values
-        larger = np.sqrt(values / max(values - theta.size, 1))
+        larger = np.sqrt(values / max(values - functional.controls.free(theta).sum(), 1))
         for name, residuals in weighted(functional, theta).items():
             r = residuals[0]
             observed, sigma = (
