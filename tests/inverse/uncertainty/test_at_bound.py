@@ -10,6 +10,7 @@ from pdefit.inverse.fit.reweight import unknowns_by_variable
 from pdefit.inverse.objective.compiled import normal_equations
 from pdefit.inverse.uncertainty._by_products import marginal_inverse
 from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
+from pdefit.inverse.uncertainty.held import held_values
 
 TS = np.linspace(0.0, 2.0, 9)
 STEPS = {"dt": 0.25, "solver": pdefit.solvers.RK4()}
@@ -78,3 +79,43 @@ def test_rows_of_the_inverse_by_products_are_those_of_the_matrix():
     rows, expected = marginal_inverse(whole, whole.theta0, left), determined_inverse(matrix, left)[0]
     np.testing.assert_allclose(rows, expected, rtol=1e-6, atol=1e-12 * np.max(expected))
     assert not np.any(expected[2]) and np.all(np.diag(expected)[:2] > 0)
+
+
+def test_it_is_tested_as_a_value_that_the_fit_holds():
+    """A number that recordings share and one of a recording's own: the changes are the columns of the exact Jacobian."""
+    controls = {
+        "a": pdefit.Control(bounds=(1.0, 3.0), scope="experiment"),
+        "b": pdefit.Control(),
+        "c": pdefit.Control(bounds=(-1.0, 0.4)),
+    }
+    objective = pdefit.Recordings([line(controls, 0), line(controls, 1)])
+    theta = objective.theta0.at[objective.controls.names().index("a[1]")].set(1.5)
+    (first, second), _ = held_values(pdefit.Fit(objective, theta, 0.0, 0.0, [], 0, "done", True, {}, []))
+    known = {one.name: one for one in first if one.at_bound}
+    assert {name: (one.path, round(one.value, 12)) for name, one in known.items()} == {
+        "c": ("c", 0.4),
+        "a[0]": ("a", 1.0),
+    }
+    # it moves to where the model is known
+    assert known["c"].change < 0 < known["a[0]"].change
+    for name, slope in (("c", TS**2 / 2), ("a[0]", TS)):
+        np.testing.assert_allclose(np.ravel(known[name].residuals["u"]), known[name].change * slope / 0.1, atol=1e-9)
+    assert not np.any({one.name: one for one in second}["a[0]"].residuals["u"])
+
+
+def test_each_member_holds_its_own():
+    """Of the first of two members c is at its bound: its intervals are those of a and b alone."""
+    controls = {"a": pdefit.Control(), "b": pdefit.Control(), "c": pdefit.Control(bounds=(-1.0, 0.4))}
+    theta = np.array([[1.0, 2.0, 0.4], [1.0, 2.0, 0.3]])
+    # of 18 values: t in u, t in v, and t^2 / 2 in both
+    slopes = np.stack([np.r_[TS, 0 * TS], np.r_[0 * TS, TS], np.r_[TS, TS] ** 2 / 2], 1) / 0.1
+    found = pdefit.MemberFits(
+        pdefit.Members.of([line(controls, 0), line(controls, 1)]), theta, np.array([8.0, 9.0]), np.ones(2, bool),
+        np.ones(2, int), np.zeros((2, 3)), np.stack([slopes.T @ slopes] * 2), np.zeros(2, int),
+    )  # fmt: skip
+    np.testing.assert_array_equal(found.free, [[True, True, False], [True, True, True]])
+    for e, degrees in ((0, 16), (1, 15)):
+        left = found.free[e]
+        expected = np.sqrt(2 * found.loss[e] / degrees * np.diag(np.linalg.inv(slopes[:, left].T @ slopes[:, left])))
+        np.testing.assert_allclose(found.intervals().error[e, left], expected, rtol=1e-10)
+    assert np.isnan(found.intervals().error[0, 2]) and np.isnan(found.intervals().high[0, 2])
