@@ -107,7 +107,7 @@ class Bootstrapped:
     - `theta`: the estimates of all repetitions that count, (n, p); of recordings those of the p numbers that
       all share.
     - `values`: the same as physical values, (n, p).
-    - `low`, `high`: the ends of the intervals, (p,), in physical units.
+    - `low`, `high`: the ends of the intervals, (p,), in physical units; NaN for numbers that are at a bound.
     - `failed`: how many repetitions do not count.
     - `names`: of the elements.
     """
@@ -180,7 +180,9 @@ def bootstrap(
     good = ends[np.isfinite(losses) & (counted | (chosen.steps is not None))]
     if len(good) < 2:
         raise PdefitError("No repetition of the bootstrap ended in a minimum; the estimate may be none either")
-    upper, lower = (np.quantile(good - estimate, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))
+    # at a bound repetitions lie on one side, and tell of no interval
+    pivot = np.where(controls.free(theta), good - estimate, np.nan)
+    upper, lower = (np.quantile(pivot, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))
     low, high = (np.asarray(moved(controls, jnp.asarray(theta), jnp.asarray(-by)))[told] for by in (lower, upper))
     values = jax.vmap(lambda x: moved(controls, x, jnp.zeros_like(x)))(jnp.asarray(good))[:, told]
     names = tuple(np.array(controls.names())[told].tolist())
