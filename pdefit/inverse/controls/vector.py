@@ -57,12 +57,8 @@ class Controls(eqx.Module):
 
     @property
     def shared(self) -> "Controls":
-        """The controls that all segments share: the first `shared_size` elements of theta."""
+        """The controls that all segments share: the first elements of theta."""
         return Controls(tuple(c for c in self.items if not c.is_node))
-
-    @property
-    def shared_size(self) -> int:
-        return self.shared.size
 
     @property
     def states(self) -> "Controls":

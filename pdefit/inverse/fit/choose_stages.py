@@ -68,7 +68,7 @@ def choose_stages(functional: Functional) -> StagesChoice:
 
     - `functional`: the functional, which is evaluated at its guess at most once.
     """
-    size = functional.controls.shared_size
+    size = functional.controls.shared.size
     if size > FEW and (found := _with_field(functional)) is not None:
         return found
     has_tangents = functional.runner.adjoint.has_tangents

@@ -135,7 +135,7 @@ def stages_of(functional: Functional, stages: Sequence[Stage | AbstractOptimizer
 
 def outcome(run: MemberRun) -> MemberFits:
     """The fits where a run has ended, with their normal equations where the unknowns are few."""
-    few = run.members.controls.shared_size <= FEW and run.members.common.runner.adjoint.has_tangents
+    few = run.members.controls.shared.size <= FEW and run.members.common.runner.adjoint.has_tangents
     values, gradient, matrix = run.evaluated(_batch.equations if few else _batch.gradients)
     return MemberFits(
         members=run.members,

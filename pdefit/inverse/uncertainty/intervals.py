@@ -262,7 +262,7 @@ def _covariance(
     """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1."""
     segments, p, held = functional.groups, norms.size, int(np.count_nonzero(~free))
     prior = groups.extra_jac.T @ groups.extra_jac
-    if segments <= max(functional.controls.shared_size - held, 1):
+    if segments <= max(np.count_nonzero(free[: functional.controls.shared.size]), 1):
         # the prior of modes is in units of the noise, whose size the residuals tell; a stated amplitude is not
         smooth = functional.controls.roughness_of_theta() ** 2
         prior = prior - np.diag(np.where(functional.controls.mask(lambda c: c.modes is not None), smooth, 0.0))
