@@ -19,7 +19,7 @@ from situations_films import (
     white,
 )
 
-from pdefit.analysis.goodness.verdict import FITTED, LIMITED, MISSES, NOISY, ROUNDED, STOPPED_AND_MISSES
+from pdefit.analysis.goodness.verdict import BOUNDED, FITTED, LIMITED, MISSES, NOISY, ROUNDED, STOPPED_AND_MISSES
 
 Section = dict[str, Any]
 
@@ -278,7 +278,7 @@ ROWS: Mapping[str, Row] = {
         "D is not identifiable", (FITTED,), changed(FRONT, system={"uniform": True}), (r"\bD\b.*identif|identif.*\bD\b",)
     ),
     "at_bound": Row(
-        "r ends at its bound", TOLD, changed(FRONT, controls={"r": {"guess": 0.7, "bounds": [0.3, 0.9]}}),
+        "r ends at its bound", (BOUNDED, NOISY, MISSES), changed(FRONT, controls={"r": {"guess": 0.7, "bounds": [0.3, 0.9]}}),
         (r"\br\b.*bound|bound.*\br\b",),
     ),
     "lorenz_windows": Row(

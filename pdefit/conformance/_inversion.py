@@ -13,10 +13,10 @@ from pdefit.conformance._subject import Subject
 from pdefit.conformance.report import Finding, at_most, not_applicable
 from pdefit.integrate.loop.stable_step import stability_limit
 from pdefit.inverse.certify.certificate import certify
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.guesses import Value
 from pdefit.inverse.controls.transforms import Identity, Log
-from pdefit.inverse.controls.vector import FEW
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import Box, Evaluation
 from pdefit.inverse.optimizers.lbfgs import LBFGS

@@ -14,7 +14,8 @@ from pdefit.analysis.design._information import FINER, Information, information
 from pdefit.analysis.design._places import described
 from pdefit.analysis.design.result import Cadence, Candidate, Design
 from pdefit.analysis.identifiability.identify import HALF, relative_sizes, standard_errors
-from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.controls.bound_control import FEW
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.shooting.formulation import Single
@@ -82,7 +83,7 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
     repeat = Candidate("recording", "one more recording of the same kind", again)
     return Design(
         names=tuple(names),
-        units=tuple(c.unit for c in controls.items for _ in range(c.size)),
+        units=controls.units(),
         estimate=values[0],
         low=values[1],
         high=values[2],
@@ -177,7 +178,7 @@ def _pairs(
 
 def _repeated(controls: Controls, data: np.ndarray, prior: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """The intervals with a second recording that has an initial state of its own, unknown where that of the first is."""
-    own = np.flatnonzero(np.concatenate([np.full(c.size, c.is_state) for c in controls.items]))
+    own = np.flatnonzero(controls.mask(lambda c: c.is_state))
     p = len(data)
     both = np.zeros((p + own.size, p + own.size))
     both[:p, :p] = data + prior

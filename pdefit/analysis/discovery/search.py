@@ -12,7 +12,7 @@ from pdefit.analysis.discovery.subsets import penalty, subsets
 from pdefit.inverse.members.holding import equations_of, fits_holding
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
-from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 from pdefit.systems.terms.expression import Expression
 
 # sets that are fitted by the equations themselves in a round; how many rounds; evaluations of a fit
@@ -134,7 +134,7 @@ class Search:
         # what all others explain is no matter of the candidates
         o, p = self.others, self.places
         mixed, own = matrix[np.ix_(o, p)], matrix[np.ix_(o, o)]
-        inverse = determined_inverse(own, column_norms(own))[0] if o.size else np.zeros((0, 0))
+        inverse = determined_inverse(own)[0] if o.size else np.zeros((0, 0))
         square -= gradient[o] @ inverse @ gradient[o]
         inner = matrix[np.ix_(p, p)] - mixed.T @ inverse @ mixed
         right = mixed.T @ inverse @ gradient[o] - gradient[p]
@@ -178,6 +178,6 @@ class Search:
             inner, deviation = matrix[np.ix_(free, free)], np.full(matrix.shape[0], np.nan)
             if free.size and np.all(np.isfinite(inner)):
                 widened = 1.0 if self.stated else 2 * value / max(self.values - free.size, 1)
-                deviation[free] = np.sqrt(np.diag(determined_inverse(inner, column_norms(inner))[0]) * widened)
+                deviation[free] = np.sqrt(np.diag(determined_inverse(inner)[0]) * widened)
             told[e][s] = 2 * float(value), deviation
         return told

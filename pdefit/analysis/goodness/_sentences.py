@@ -4,7 +4,7 @@ import numpy as np
 
 from pdefit.analysis.goodness.evidence import Quality
 from pdefit.analysis.goodness.structure import LARGE, SURE, told_from
-from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.controls.bound_control import FEW
 
 # values from which on tests of structure would see what makes chi2 large
 ENOUGH = 100

@@ -9,6 +9,7 @@ import scipy
 
 from pdefit.analysis.goodness.noise_shape import NoiseShape
 from pdefit.analysis.goodness.structure import SURE, Structure
+from pdefit.inverse.controls.vector import AtBound
 
 # chi2 per value of residuals of a tenth of sigma: below it there is no noise, and nothing to test
 _FAR_BELOW = 0.01
@@ -71,17 +72,20 @@ class Suspect(NamedTuple):
     - `name`: of the number, of a patch of a field, or of an array.
     - `value`, `better`: the held value, and the one that the residuals ask for; NaN of an array.
     - `excess`: the score, in standard deviations, beyond what chance gives among all held values.
+    - `at_bound`: whether it is a number that ended at its bound.
     """
 
     name: str
     value: float
     better: float
     excess: float
+    at_bound: bool = False
 
     def __str__(self) -> str:
         if np.isnan(self.value):
             return f"the values of {self.name}"
-        return f"{self.name} (held at {self.value:.4g}, where the residuals ask for {self.better:.4g})"
+        held = "at its bound" if self.at_bound else "held at"
+        return f"{self.name} ({held} {self.value:.4g}, where the residuals ask for {self.better:.4g})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +222,7 @@ class Evidence:
     - `limit`: sentence about how far finer steps and cells move the estimates; empty where that is unknown.
     - `rounding`: sentence about the precision of the data, where residuals are no larger; empty otherwise.
     - `numbers`: sentences about numbers that the data do not determine, or that fall to zero.
-    - `bound`: names of numbers that stand at a bound.
+    - `bound`: numbers that ended at a bound.
     """
 
     recordings: Mapping[str, Quality]
@@ -227,7 +231,7 @@ class Evidence:
     limit: str = ""
     rounding: str = ""
     numbers: tuple[str, ...] = ()
-    bound: tuple[str, ...] = ()
+    bound: tuple[AtBound, ...] = ()
 
 
 def far_below(chi2: float, values: int, sigma_known: bool) -> bool:

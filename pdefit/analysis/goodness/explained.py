@@ -80,7 +80,8 @@ def suspects(
         if name not in single:
             return Suspect(name, float("nan"), float("nan"), excess)
         (one, norm), (change,) = single[name], tests[name]
-        return Suspect(name, one.value, one.value - one.change * float(change @ r / (change @ change) / norm), excess)
+        better = one.value - one.change * float(change @ r / (change @ change) / norm)
+        return Suspect(name, one.value, better, excess, one.at_bound)
 
     return tuple(suspect(name, e) for e, name, _ in found if e >= max(SURE, _NEARLY * found[0][0]))
 

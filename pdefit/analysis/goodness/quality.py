@@ -66,11 +66,12 @@ def judge(
     if not isinstance(functional, Functional):
         raise PdefitError("judge expects the fit of one record; of many recordings, fit and judge one by itself")
     sigma_known = not found.estimated if sigma_known is None else sigma_known
-    of_range, explained = _sizes(functional, found.residuals)
+    fitted = int(np.count_nonzero(functional.controls.free(found.theta)))
+    of_range, explained = _sizes(functional, found.residuals, fitted)
     own = _quality(functional, found.residuals, directions, held, sigma_known)
     quality = Quality(
         **own,
-        controls=functional.controls.size,
+        controls=fitted,
         converged=found.converged and found.status == "done",
         sigma_known=sigma_known,
         sigma_exact=sigma_exact,
@@ -88,17 +89,18 @@ def judge(
         left = without_discretisation(found.residuals, directions, finer)
         refined = dataclasses.replace(quality, **_quality(functional, left, directions, held, sigma_known))
         quality = dataclasses.replace(quality, refined=refined)
-    return dataclasses.replace(quality, verdict=decide(Evidence({"": quality})))
+    evidence = Evidence({"": quality}, bound=functional.controls.numbers_at_bound(found.theta))
+    return dataclasses.replace(quality, verdict=decide(evidence))
 
 
-def _sizes(functional: Functional, residuals: Mapping[str, np.ndarray]) -> tuple[float, float]:
+def _sizes(functional: Functional, residuals: Mapping[str, np.ndarray], p: int) -> tuple[float, float]:
     """Root mean square of the residuals as a part of the range of their variable, and the part of its variance explained.
 
     The largest of all variables. The part of the range is infinite where there are no cells: particles and species have no
     errors but those of the step, which is tried. Fitted numbers count as degrees of freedom, unless data alone cannot
     determine so many.
     """
-    p, data, tiny, gridded = functional.controls.size, functional.observations, np.finfo(float).tiny, True
+    data, tiny, gridded = functional.observations, np.finfo(float).tiny, True
     parts, explained = list[float](), list[float]()
     for name, r in residuals.items():
         gridded &= bool(_grid_axes(functional, name, r.ndim - 2))

@@ -18,6 +18,7 @@ from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict, far_be
 from pdefit.analysis.goodness.structure import LARGE
 
 FITTED = "fitted to the noise"
+BOUNDED = "converged but a number is at its bound"
 LIMITED = "fitted to the discretisation"
 ROUNDED = "fitted to the precision of the data"
 NOISY = "converged but the noise is not as stated"
@@ -27,7 +28,7 @@ STOPPED = "not converged"
 STOPPED_AND_MISSES = "not converged, and the model misses structure"
 UNFINISHED = (STOPPED, STOPPED_AND_MISSES)
 # from the best to the worst
-WORDS = (FITTED, LIMITED, ROUNDED, NOISY, EMPTY, MISSES, *UNFINISHED)
+WORDS = (FITTED, LIMITED, ROUNDED, BOUNDED, NOISY, EMPTY, MISSES, *UNFINISHED)
 
 # chi2 per value of residuals so small that sigma must be too large
 _SMALLEST = 0.5
@@ -41,6 +42,8 @@ _HINT = 2.0
 _LITTLE = 0.1
 # residuals below this part of the range of the data are no noise of an instrument
 _NOISELESS = 1e-4
+# numbers at a bound that a sentence names
+_NAMED = 4
 # the part of chi2 that finer steps and cells must take away where the rest is no noise either
 _EXPLAINED = 0.5
 # why the intervals of a fit with such a verdict are not to be trusted
@@ -49,6 +52,7 @@ _DOUBTS = {
     MISSES: "the model misses structure, so its residuals are not independent noise",
     EMPTY: "the model explains little of the data, so its residuals are more than noise",
     NOISY: "the noise is not as stated",
+    BOUNDED: "a number is held at its bound, which may be wrong",
     LIMITED: "residuals are errors of the discretisation, and no noise",
     ROUNDED: "residuals are the rounding of the data, and no noise",
 }
@@ -74,15 +78,18 @@ def decide(evidence: Evidence) -> Verdict:
     # any other verdict casts doubt on the intervals by itself
     if evidence.doubt and worst.word == FITTED:
         reasons += (evidence.doubt if evidence.shift else f"intervals are not to be trusted: {evidence.doubt}",)
-    remedy, names = worst.next, " and ".join(evidence.bound)
+    word, remedy = worst.word, worst.next
     if evidence.bound:
-        reasons += (f"{names} at a bound",)
+        few, more = evidence.bound[:_NAMED], len(evidence.bound) - _NAMED
+        ends = [f"{one.name} ends at its bound {one.value:.4g}" for one in few] + [f"so do {more} more"] * (more > 0)
+        wider = f"widen the bounds of {' and '.join(one.name for one in few)}"
         # a bound alone makes a right model miss
-        wider = f"widen the bounds of {names}"
-        remedy = wider if fit.misses else remedy or f"{wider}, or hold it there"
-    if evidence.shift and worst.word == FITTED:
+        good = word in (FITTED, LIMITED, ROUNDED)
+        word, reasons = (BOUNDED, (*ends, *reasons)) if good else (word, (*reasons, *ends))
+        remedy = wider if fit.misses else (not good and remedy) or f"{wider}, or hold it there"
+    if evidence.shift and word == FITTED:
         remedy = remedy or "refine what moves the estimate (cells or steps), and fit again"
-    return dataclasses.replace(worst, reasons=(*reasons, *evidence.numbers), next=remedy)
+    return Verdict(word, (*reasons, *evidence.numbers), remedy)
 
 
 def distrust(word: str, noiseless: bool) -> str:

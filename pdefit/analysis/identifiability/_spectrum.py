@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy import linalg
 
-from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 
 # a quadratic form is known when its bounds differ by no more than a fraction of it; after some products it is enough that
 # both are on one side of the limit, and no further apart than a factor
@@ -72,7 +72,7 @@ def without(matrix: Float[np.ndarray, "p p"], others: Bool[np.ndarray, " p"]) ->
     if not gone.size:
         return matrix
     coupling, own = matrix[np.ix_(gone, keep)], matrix[np.ix_(gone, gone)]
-    adjusted = determined_inverse(own, column_norms(own))[0] @ coupling
+    adjusted = determined_inverse(own)[0] @ coupling
     return matrix[np.ix_(keep, keep)] - coupling.T @ adjusted
 
 

@@ -12,14 +12,15 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.identifiability._spectrum import Spectrum, unseen_by_products, without
 from pdefit.analysis.identifiability.verdict import ControlIdentifiability
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.controls.transforms import Identity, Scale
-from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import PRODUCT, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 
 # thresholds of the published method: an eigenvalue that counts as zero, and a squared projection that counts as not zero
 EPS, DELTA = 1e-5, 0.05
@@ -143,12 +144,11 @@ class _Question:
         stated, matrix = (m * np.outer(self.scale, self.scale) for m in both)
         if not (np.all(np.isfinite(stated)) and np.all(np.isfinite(matrix))):
             raise PdefitError("The model is not finite at this point; see pdefit doctor, or choose another guess")
-        items = self.data.controls.items
         # node states are the last elements of theta
-        nodes = np.repeat([c.is_node for c in items], [c.size for c in items])
+        nodes = self.data.controls.mask(lambda c: c.is_node)
         spectrum = Spectrum(*np.linalg.eigh(without(matrix, nodes)))
         squares, curve = spectrum.projections(self.eps) ** 2, spectrum.curve(THRESHOLDS)
-        joint, null = determined_inverse(stated, column_norms(stated))
+        joint, null = determined_inverse(stated)
         directions, known = spectrum.unseen(self.eps), self.noise * HALF * _errors(joint, null)
         alone = self.noise * HALF / np.sqrt(np.maximum(np.diag(stated), np.finfo(float).tiny))
         found = []
@@ -222,7 +222,7 @@ def standard_errors(matrix: Float[np.ndarray, "... p p"]) -> Float[np.ndarray, "
         return np.stack([standard_errors(one) for one in matrix])
     if not np.all(np.isfinite(matrix)):
         return np.full(len(matrix), np.nan)
-    return _errors(*determined_inverse(matrix, column_norms(matrix)))
+    return _errors(*determined_inverse(matrix))
 
 
 def _errors(inverse: Float[np.ndarray, "p p"], null: Float[np.ndarray, "p k"]) -> Float[np.ndarray, " p"]:
@@ -270,9 +270,8 @@ def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.nd
     Elsewhere each element has its own, since such transforms are for numbers that are known up to a factor.
     """
     sizes, parts = np.asarray(controls.sizes(theta)), []
-    firsts = np.cumsum([0, *(c.size for c in controls.items)])
-    for control, part, first in zip(controls.items, controls.split(theta), firsts, strict=False):
-        common = sizes[first : first + control.size]
+    for (control, span), part in zip(controls.spans, controls.split(theta), strict=True):
+        common = sizes[span]
         value, slope = map(np.asarray, jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),)))
         if isinstance(control.transform, Identity | Scale) or control.is_field or control.smoothing is not None:
             unit = control.smoothing is None and control.modes is None and not np.any(value) and bool(np.all(slope))
@@ -286,14 +285,13 @@ def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.nd
 
 def _rows(controls: Controls) -> dict[str, np.ndarray]:
     """The elements of theta of every number and group, by name. All arrays of a module are one group."""
-    rows, first = dict[str, list[int]](), 0
-    for control in controls.items:
+    rows = dict[str, list[int]]()
+    for control, span in controls.spans:
         root, inside, _ = control.path.partition(".")
         grouped = root if inside and root not in PARTS else control.path
         alone = grouped == control.path and control.size <= _ROWS and not control.is_field
-        for i, label in zip(range(first, first + control.size), control.labels, strict=False):
+        for i, label in zip(range(span.start, span.stop), control.labels, strict=False):
             name = f"{control.path}.{label}" if alone and label else grouped
             if not control.is_node:
                 rows.setdefault(name, []).append(i)
-        first += control.size
     return {name: np.asarray(elements) for name, elements in rows.items()}

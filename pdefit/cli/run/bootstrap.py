@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.html import interval
 from pdefit.cli.config.settings import Job
 from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.fit.fit import Fit
@@ -12,7 +13,7 @@ from pdefit.inverse.members.bootstrap import bootstrap
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.uncertainty.intervals import Intervals
-from pdefit.output.store.tables import write_rows
+from pdefit.output.store.tables import number, write_rows
 
 
 def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[str, Any] | None:
@@ -47,12 +48,13 @@ def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[st
     for i, k in zip(chosen, at, strict=True):
         name = made.names[i]
         row = {"control": name, "repetitions": len(made.theta), "standard_deviation": float(spread[i])}
-        row |= {"ci95_low": float(made.low[i]), "ci95_high": float(made.high[i])}
+        row |= {"ci95_low": number(made.low[i]), "ci95_high": number(made.high[i])}
         if matrix is not None:
-            row |= {"matrix_ci95_low": float(matrix.low[k]), "matrix_ci95_high": float(matrix.high[k])}
+            row |= {"matrix_ci95_low": number(matrix.low[k]), "matrix_ci95_high": number(matrix.high[k])}
         rows.append(row)
     write_rows(job.directory / "bootstrap.csv", rows)
-    ends = ", ".join(f"{r['control']} {r['ci95_low']:.4g} to {r['ci95_high']:.4g}" for r in rows[:12])
+    spans = (interval(r["ci95_low"], r["ci95_high"]) or "at its bound" for r in rows[:12])
+    ends = ", ".join(f"{r['control']} {span}" for r, span in zip(rows, spans, strict=False))
     failed = f"; {made.failed} ended in no minimum" if made.failed else ""
     say(job.console, f"bootstrap ({settings.uncertainty.kind}, {len(made.theta)} repetitions{failed}): {ends}")
     ratio = None

@@ -11,7 +11,8 @@ from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.experiment import Experiment
 from pdefit.data.readers.fields import EVALUATION, open_film
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.vector import Controls
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.capabilities import FieldCoords
 from pdefit.systems.fields import field_coords
@@ -37,7 +38,7 @@ class Course:
         self._about, self._names = (path, dtype, title), dict[str, str]()
         self._coords, self._truth = dict[str, FieldCoords](), dict[str, np.ndarray]()
         for control in exp.functional.controls.items:
-            if not control.is_field or control.is_node or not (control.is_state or _grid(exp, control) is not None):
+            if control.is_number or control.is_node or not (control.is_state or _grid(exp, control) is not None):
                 continue
             coords, truth, name = control_coords(exp, control), exp.true_value(control), file_name(control.path)
             # recordings may have grids of their own, and a truth its own

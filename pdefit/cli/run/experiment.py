@@ -8,7 +8,7 @@ import numpy as np
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
 from pdefit.cli.run.source import Source, is_known
-from pdefit.inverse.controls.vector import BoundControl
+from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.fit import Fit, Progress, fit
 from pdefit.inverse.fit.stages import Stage

@@ -258,7 +258,7 @@ def _of_the_fit(
             "method": found_intervals.method,
             "degrees_of_freedom": found_intervals.degrees,
             "not_identifiable": found_intervals.unidentifiable,
-            "trusted": all(r.interval_trusted for r in rows),
+            "trusted": all(r.interval_trusted is not False for r in rows),
             "doubt": doubt,
             "counting_correlation": judgement.widened,
             "effective_values": judgement.effective_values,

@@ -37,8 +37,7 @@ class MemberTable:
     @property
     def columns(self) -> list[int]:
         """The elements of theta that are no fields and no node states."""
-        hidden = [c.is_field or c.is_node for c in self.exp.members.controls.items for _ in range(c.size)]
-        return [i for i, is_hidden in enumerate(hidden) if not is_hidden]
+        return np.flatnonzero(self.exp.members.controls.numbers).tolist()
 
     @property
     def chi2_per_value(self) -> np.ndarray:
@@ -96,7 +95,7 @@ class MemberTable:
     def dataset(self, title: str) -> xarray.Dataset:
         """Estimates, intervals and records of all members."""
         names, members = self.exp.members.controls.names(), self.exp.members
-        units = [c.unit for c in members.controls.items for _ in range(c.size)]
+        units = members.controls.units()
         truth = np.asarray(jax.vmap(flat_values, in_axes=(None, 0))(members.controls, jnp.asarray(self.exp.truth)))
         data: dict[str, Any] = {
             "chi2_per_value": ("member", self.chi2_per_value),

@@ -14,7 +14,7 @@ from pdefit._util.cache import contents, digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
 from pdefit.analysis.goodness.evidence import largest_ratio
-from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
+from pdefit.analysis.goodness.verdict import BOUNDED, FITTED, MISSES, STOPPED
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.checkpoints import Checkpoints
@@ -241,7 +241,8 @@ def _sample(found: MemberFits) -> list[int]:
 
 def verdicts(found: MemberFits, exp: MemberExperiment) -> list[str]:
     """The verdict on each member. The limits of chi2 are those of a single fit."""
-    values, words = np.maximum(found.observed_values - found.theta.shape[1], 1), []
+    values, words = np.maximum(found.observed_values - found.free.sum(axis=1), 1), []
+    bounded = np.any(~found.free & exp.members.controls.numbers, axis=1)
     for e in range(found.loss.size):
         if found.blown_up[e]:
             words.append(BLOWN_UP)
@@ -250,7 +251,7 @@ def verdicts(found: MemberFits, exp: MemberExperiment) -> list[str]:
         elif found.chi2[e] / values[e] > largest_ratio(int(values[e]), exp.first.source.sigma_exact):
             words.append(MISSES)
         else:
-            words.append(FITTED)
+            words.append(BOUNDED if bounded[e] else FITTED)
     return words
 
 

@@ -10,8 +10,8 @@ from rich.table import Table
 
 from pdefit.cli.run.discretisation import DECIDES, NOTED
 from pdefit.cli.run.experiment import Experiment
+from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.paths import PARTS
-from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.intervals import Intervals
@@ -53,19 +53,18 @@ def parameter_rows(
     functional = found.functional
     theta, truth = np.asarray(found.theta), true_theta(exp, functional)
     guess = np.asarray(exp.functional.theta0)[: theta.size]
-    lower, upper = functional.controls.box()
+    at_bound = functional.controls.at_bound(theta)
     score = intervals.z_score(theta, truth) if intervals else np.full_like(theta, np.nan)
-    names, rows, first = functional.controls.names(), [], 0
-    for control in functional.controls.items:
-        span = slice(first, first + control.size)
-        first += control.size
-        if control.is_field or control.is_node:
+    names, rows = functional.controls.names(), []
+    for control, place in functional.controls.spans:
+        if not control.is_number:
             continue
         root, _, inside = control.path.partition(".")
         # arrays of a network are one thing, and a number is its own
         part_of = root if inside and control.shape and root not in PARTS else control.path
-        physical = [_physical(control, x[span]) for x in (guess, theta, truth)]
-        for k, i in enumerate(range(span.start, span.stop)):
+        physical = [_physical(control, x[place]) for x in (guess, theta, truth)]
+        for k, i in enumerate(range(place.start, place.stop)):
+            known = None if intervals is None or at_bound[i] else True
             estimate, true = float(physical[1][k]), number(physical[2][k])
             rows.append(
                 ParameterRow(
@@ -79,9 +78,9 @@ def parameter_rows(
                     ci95_low=number(intervals.low[i]) if intervals else None,
                     ci95_high=number(intervals.high[i]) if intervals else None,
                     z_score=number(score[i]),
-                    at_bound=bool(theta[i] <= lower[i] or theta[i] >= upper[i]),
+                    at_bound=bool(at_bound[i]),
                     discretisation_shift=number(shift[i]),
-                    interval_trusted=None if intervals is None else trusted and not abs(shift[i]) > DECIDES,
+                    interval_trusted=known and trusted and not abs(shift[i]) > DECIDES,
                     ci95_correlated_low=widened.get(names[i], (None, None))[0],
                     ci95_correlated_high=widened.get(names[i], (None, None))[1],
                     part_of=part_of,
@@ -139,7 +138,7 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
         if len(together) > 1:
             table.add_row(*_summarised(r.control, together)[: 7 if compared else 4])
             continue
-        interval = _interval(r) or ("not determined" if r.control in unidentifiable else "")
+        interval = "at its bound" if r.at_bound else _interval(r) or "not determined" * (r.control in unidentifiable)
         cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", _doubted(interval, together)]
         if compared:
             cells += [

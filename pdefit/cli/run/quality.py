@@ -16,7 +16,6 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say
 from pdefit.data.noise import rounding_step
 from pdefit.inverse.controls.paths import PARTS
-from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.objective.compiled import VALUE, sum_of_squares
@@ -78,7 +77,7 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
     estimated = {names.index(n): shared for n, shared in exp.estimated.items()}
     for (section, _), value in zip(judged.values(), log_likelihoods(squares, sums, estimated), strict=True):
         section["log_likelihood"], section["not_tested"] = float(value), missed
-    numbered = any(not (c.is_field or c.is_node) for c in found.functional.controls.items)
+    numbered = bool(found.functional.controls.numbers.any())
     evidence = Evidence(
         {name: quality for name, (_, quality) in judged.items()},
         shift=str(moved) if moved.decides else "",
@@ -86,7 +85,7 @@ def fit_quality(exp: Experiment, found: Fit, moved: Discretisation, known: Inter
         limit=moved.limit,
         rounding=_rounding(found),
         numbers=(*_unstated(exp, found), *about_numbers(found, known)),
-        bound=_at_bound(found),
+        bound=found.functional.controls.numbers_at_bound(found.theta),
     )
     counted = None
     if known is not None and any(quality.correlated or quality.structured for _, quality in judged.values()):
@@ -160,7 +159,7 @@ def of_counts(exp: Experiment) -> dict[str, float]:
 def _unstated(exp: Experiment, found: Fit) -> tuple[str, ...]:
     """Sentence about the size of residuals, if nobody stated the sigma of a single variable."""
     (name, *more), functional = exp.first.observed, found.functional
-    free = functional.observed_values - functional.controls.size
+    free = functional.observed_values - np.count_nonzero(functional.controls.free(found.theta))
     if more or free < 1 or any(name not in one.source.unstated for one in exp.each.values()):
         return ()
     sigma = np.mean([np.mean(np.asarray(part.functional.observations.sigma[name])) for part in found.recordings])
@@ -186,32 +185,14 @@ def _rounding(found: Fit) -> str:
     return f"residuals are {worst:.2g} times the step of the numbers in the data ({digits}), so they say nothing more"
 
 
-def _numbers(found: Fit) -> list[tuple[BoundControl, slice]]:
-    """Controls that are numbers, and their places in theta."""
-    places, first = list[tuple[BoundControl, slice]](), 0
-    for control in found.functional.controls.items:
-        if not (control.is_field or control.is_node):
-            places.append((control, slice(first, first + control.size)))
-        first += control.size
-    return places
-
-
-def _at_bound(found: Fit) -> tuple[str, ...]:
-    """The names of numbers that stand at a bound."""
-    theta, controls = np.asarray(found.theta), found.functional.controls
-    (lower, upper), names = controls.box(), controls.names()
-    places = [i for _, span in _numbers(found) for i in range(span.start, span.stop)]
-    return tuple(names[i] for i in places if theta[i] <= lower[i] or theta[i] >= upper[i])
-
-
 def about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
     """Sentences about numbers that fall to zero, or are not determined."""
     functional, lines, fallen = found.functional, list[str](), list[str]()
     theta, guess, names = np.asarray(found.theta), np.asarray(functional.theta0), functional.controls.names()
-    for control, span in _numbers(found):
+    for control, span in functional.controls.spans:
         # one weight of a network says nothing
         root, _, inside = control.name.partition(".")
-        if inside and root not in PARTS:
+        if not control.is_number or (inside and root not in PARTS):
             continue
         now, before = (np.ravel(np.asarray(control.to_physical(jnp.asarray(x[span])))) for x in (theta, guess))
         least = _FALLEN * np.abs(before)

@@ -114,7 +114,7 @@ def _own_numbers(found: Fit[Functional]) -> dict[str, float]:
     controls, own = found.functional.controls, dict[str, float]()
     values = controls.values(found.theta)
     for control in controls.items:
-        if control.own and not control.is_field and not control.is_node:
+        if control.own and control.is_number:
             own |= zip(Controls((control,)).names(), np.ravel(np.asarray(values[control.path])).tolist(), strict=True)
     return own
 

@@ -17,8 +17,8 @@ from pdefit.cli.run.initial_state import Prepared
 from pdefit.cli.run.trial import check_memory
 from pdefit.data.noise import NoiseEstimate
 from pdefit.data.observations import Observations
+from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.paths import leaf
-from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.fit.choose_solver import SolverChoice
 from pdefit.inverse.problem.problem import Problem
 

@@ -18,7 +18,7 @@ from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.certify._residual_checks import MOST_AMPLIFIED, Residuals
 from pdefit.inverse.certify._sketch import KEPT, SKETCH, pull_sketch, signs
 from pdefit.inverse.certify.direction import alike, direction
-from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recording_equations import ArrowEquations

@@ -6,7 +6,7 @@ from jaxtyping import Array
 from pdefit.adjoints.base import ROUND_OFF
 from pdefit.inverse.certify._certified import Certified
 from pdefit.inverse.certify._record import Check, at_most, over
-from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.controls.bound_control import FEW
 
 # gradient of a float32 run against its float64 twin
 SINGLE = 1e-2
@@ -53,15 +53,14 @@ def influence(subject: Certified) -> list[Check]:
     if not (subject.used.gradient or subject.used.normal_equations):
         return []
     felt = subject.gradient[1] if subject.used.gradient else subject.equations[2].diagonal()
-    silent, zero, first = [], np.asarray(felt) == 0, 0
+    silent, zero = [], np.asarray(felt) == 0
     names = controls.names() if controls.size <= FEW else []
-    for control in controls.items:
-        own = zero[first : first + control.size]
+    for control, span in controls.spans:
+        own = zero[span]
         if own.all():
             silent.append(control.path)
         elif not control.is_field and names:
-            silent += [names[first + int(k)] for k in np.flatnonzero(own)]
-        first += control.size
+            silent += [names[span][int(k)] for k in np.flatnonzero(own)]
     remedy = f"the data say nothing about {', '.join(silent)}: give a prior, observe more, or remove the control"
     return [at_most("controls without influence", len(silent), 0.0, remedy)]
 

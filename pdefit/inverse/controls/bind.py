@@ -11,13 +11,14 @@ from jaxtyping import Array, PRNGKeyArray
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls._axes_and_modes import Modes, field_axes
+from pdefit.inverse.controls.bound_control import BoundControl, kind_of
 from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
 from pdefit.inverse.controls.driven import driven_state
 from pdefit.inverse.controls.field_prior import Smoothing, Sobolev
 from pdefit.inverse.controls.guesses import is_measured
 from pdefit.inverse.controls.paths import check_units, declaration, holder, leaf
 from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.vector import BoundControl, Controls, in_order, kind_of
+from pdefit.inverse.controls.vector import Controls, in_order
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.linear_operators import AbstractSmoothed, Smoother

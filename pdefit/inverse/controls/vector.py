@@ -1,9 +1,9 @@
-"""Bound controls and the vector theta that stands for their values."""
+"""All controls of a problem, and the vector theta that stands for their values."""
 
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,125 +11,31 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from pdefit.inverse.controls._axes_and_modes import Modes
-from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.transforms import AbstractTransform, Identity, Scale
+from pdefit.inverse.controls.bound_control import FEW, BoundControl
+from pdefit.inverse.controls.transforms import Identity, Scale
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractConstrained
-from pdefit.systems.linear_operators import Smoother
 
-# up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
-FEW = 200
-
-Kind = Literal["parameter", "field", "initial", "node"]
+# a value nearer to a bound than this part of the larger bound is at it: round-off of a step that ends there
+_ROUND_OFF = 4 * float(np.finfo(float).eps)
 
 
-def kind_of(path: str, size: int) -> Kind:
-    """The kind of a control, from the part of the problem that its path begins with.
+class AtBound(NamedTuple):
+    """A number at one of its bounds.
 
     **Arguments:**
 
-    - `path`: its name, with dots.
-    - `size`: the number of its elements; a parameter of many is a field.
-    """
-    root = path.split(".")[0]
-    if root in ("y0", "nodes"):
-        return "initial" if root == "y0" else "node"
-    return "field" if size > FEW else "parameter"
-
-
-class BoundControl(eqx.Module):
-    """One control bound to its leaf of the problem.
-
-    **Arguments:**
-
-    - `name`: its path as declared, such as `y0.u`.
-    - `kind`: a parameter of few numbers, a field of many, an initial state, or node states of segments.
-    - `where`: takes its leaf out of a problem.
-    - `transform`, `scale`, `prior`, `unit`: as of `Control`.
-    - `shape`, `labels`: that of the leaf, and names of its elements.
-    - `lower`, `upper`: bounds of its value or of each element, in `unit`: leaves, which recordings may differ in.
-    - `smoothing`: the operator between its Sobolev variable and the field, or None.
-    - `base`: the search-space field around which a Sobolev variable moves.
-    - `modes`: the smooth modes whose coefficients theta holds, or None.
-    - `roughness`: the weight of every element in the smoothness prior; where `open`, a fit chooses it. None for one that
-      has neither modes nor a smoothing with an amplitude.
-    - `own`: whether each recording has its own; `recording`: its number.
+    - `name`, `control`: of the number.
+    - `element`: its place in theta.
+    - `value`: its physical value.
+    - `lowest`: whether the bound is its lower one.
     """
 
-    name: str = eqx.field(static=True)
-    kind: Kind = eqx.field(static=True)
-    where: Callable[[Problem], Array] = eqx.field(static=True)
-    transform: AbstractTransform
-    shape: tuple[int, ...] = eqx.field(static=True)
-    scale: float = eqx.field(static=True)
-    lower: float | tuple[float, ...]
-    upper: float | tuple[float, ...]
-    prior: AbstractPrior | None
-    unit: str = eqx.field(static=True)
-    labels: tuple[str, ...] = eqx.field(static=True)
-    smoothing: Smoother | None = eqx.field(static=True)
-    base: Array | None
-    modes: Modes | None = eqx.field(static=True, default=None)
-    roughness: Array | None = None
-    open: bool = eqx.field(static=True, default=False)
-    own: bool = eqx.field(static=True, default=False)
-    recording: int | None = eqx.field(static=True, default=None)
-
-    @property
-    def size(self) -> int:
-        """The number of elements of theta that stand for it."""
-        return int(np.prod(self.shape)) if self.modes is None else self.modes.count
-
-    @property
-    def is_field(self) -> bool:
-        """Test for a field: a control of modes, or of more elements than a table lists."""
-        return self.modes is not None or self.size > FEW
-
-    @property
-    def path(self) -> str:
-        """The name in tables: with the number of the recording where there are several, `y0.u[3]`."""
-        return self.name if self.recording is None else f"{self.name}[{self.recording}]"
-
-    @property
-    def is_node(self) -> bool:
-        """Whether it holds node states, with the segments as first axis."""
-        return self.kind == "node"
-
-    @property
-    def is_state(self) -> bool:
-        """Whether trajectories start from it."""
-        return self.kind in ("initial", "node")
-
-    def to_theta(self, x: Array) -> Float[Array, " size"]:
-        """The part of theta that stands for the physical value x."""
-        search = self.transform.to_search(x)
-        if self.base is not None and self.smoothing is not None:
-            search = self.smoothing.unsmooth(search - self.base)
-        if self.modes is not None:
-            search = self.modes.coefficients(search)
-        return jnp.ravel(search) / self.scale
-
-    def to_physical(self, theta: Float[Array, " size"]) -> Array:
-        """The physical value that a part of theta stands for."""
-        return self.transform.to_physical(self.search(theta))
-
-    def search(self, theta: Float[Array, " size"]) -> Array:
-        """The value before its transform that a part of theta stands for."""
-        if self.modes is not None:
-            return self.modes.field(theta * self.scale)
-        search = jnp.reshape(theta * self.scale, self.shape)
-        if self.base is not None and self.smoothing is not None:
-            search = self.base + self.smoothing.smooth(search)
-        return search
-
-    def box(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bounds in search space."""
-        ends = [np.broadcast_to(np.asarray(b, float), self.size) for b in (self.lower, self.upper)]
-        lower, upper = (
-            np.where(np.isfinite(b), np.asarray(self.transform.to_search(jnp.asarray(b))) / self.scale, b) for b in ends
-        )
-        return lower, upper
+    name: str
+    control: BoundControl
+    element: int
+    value: float
+    lowest: bool
 
 
 class Controls(eqx.Module):
@@ -151,12 +57,8 @@ class Controls(eqx.Module):
 
     @property
     def shared(self) -> "Controls":
-        """The controls that all segments share: the first `shared_size` elements of theta."""
+        """The controls that all segments share: the first elements of theta."""
         return Controls(tuple(c for c in self.items if not c.is_node))
-
-    @property
-    def shared_size(self) -> int:
-        return self.shared.size
 
     @property
     def states(self) -> "Controls":
@@ -172,15 +74,29 @@ class Controls(eqx.Module):
     def tabulated(self) -> "Controls":
         """The controls that histories and tables follow element by element: the first elements of theta.
 
-        These are the shared controls that are no fields, as long as they are few.
+        These are the numbers before the first field, as long as they are few.
         """
-        single = list(itertools.takewhile(lambda c: not c.is_field, self.shared.items))
-        totals = np.cumsum([c.size for c in single])
-        return Controls(tuple(c for c, total in zip(single, totals, strict=True) if total <= FEW))
+        leading = itertools.takewhile(lambda place: place[0].is_number and place[1].stop <= FEW, self.spans)
+        return Controls(tuple(c for c, _ in leading))
 
     @property
     def size(self) -> int:
         return sum(c.size for c in self.items)
+
+    @property
+    def spans(self) -> tuple[tuple[BoundControl, slice], ...]:
+        """Every control with its place in theta."""
+        ends = itertools.accumulate(c.size for c in self.items)
+        return tuple((c, slice(end - c.size, end)) for c, end in zip(self.items, ends, strict=True))
+
+    def mask(self, test: Callable[[BoundControl], bool]) -> Bool[np.ndarray, " p"]:
+        """The elements of theta whose control passes a test."""
+        return np.repeat(np.array([test(c) for c in self.items], bool), np.array([c.size for c in self.items], int))
+
+    @property
+    def numbers(self) -> Bool[np.ndarray, " p"]:
+        """The elements of theta that are numbers of their own, with a row each in tables."""
+        return self.mask(lambda c: c.is_number)
 
     @eqx.filter_jit
     def theta(self, problem: Problem) -> Float[Array, " p"]:
@@ -224,9 +140,9 @@ class Controls(eqx.Module):
     def _leaves(self, problem: PyTree) -> list[PyTree]:
         return [c.where(problem) for c in self.items]
 
-    def split(self, theta: Float[Array, " p"]) -> list[Array]:
-        """theta cut into the parts of each control."""
-        return jnp.split(theta, np.cumsum([c.size for c in self.items])[:-1]) if self.items else []
+    def split(self, theta: Float[Array, "... p"]) -> list[Array]:
+        """theta, or the last axis of many, cut into the parts of each control."""
+        return jnp.split(theta, [span.stop for _, span in self.spans[:-1]], axis=-1) if self.items else []
 
     @eqx.filter_jit
     def sizes(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
@@ -248,8 +164,8 @@ class Controls(eqx.Module):
     @property
     def elements(self) -> dict[str, np.ndarray]:
         """For each path as declared a mask (p,) of its elements of theta, in all recordings together."""
-        owner = np.repeat([c.name for c in self.items], [c.size for c in self.items])
-        return {path: owner == path for path in dict.fromkeys(c.name for c in self.items)}
+        paths = dict.fromkeys(c.name for c in self.items)
+        return {path: self.mask(lambda c, path=path: c.name == path) for path in paths}
 
     @property
     def groups(self) -> Bool[np.ndarray, "g p"]:
@@ -262,6 +178,23 @@ class Controls(eqx.Module):
         """Lower and upper bounds of theta."""
         boxes = [c.box() for c in self.items]
         return np.concatenate([b[0] for b in boxes]), np.concatenate([b[1] for b in boxes])
+
+    def at_bound(self, theta: Float[Array | np.ndarray, " p"]) -> Bool[np.ndarray, " p"]:
+        """The elements of theta that are at one of their bounds, and so cannot take up residuals."""
+        return at_bounds(theta, *self.box())
+
+    def free(self, theta: Float[Array | np.ndarray, " p"]) -> Bool[np.ndarray, " p"]:
+        """The elements of theta that are fitted: those at no bound."""
+        return ~self.at_bound(theta)
+
+    def numbers_at_bound(self, theta: Float[Array, " p"]) -> tuple[AtBound, ...]:
+        """The numbers that are at a bound."""
+        bounded, (lower, upper), found = self.numbers & self.at_bound(theta), self.box(), list[AtBound]()
+        for (c, span), part in zip(self.spans, self.split(theta), strict=True):
+            for k in np.flatnonzero(bounded[span]).tolist():
+                i, value = span.start + k, float(jnp.ravel(c.to_physical(part))[k])
+                found.append(AtBound(c.names()[k], c, i, value, bool(theta[i] - lower[i] < upper[i] - theta[i])))
+        return tuple(found)
 
     def extremes(self, problem: Problem) -> list[Problem]:
         """The problem itself, with all elements at their lower bounds, and with all at their upper bounds."""
@@ -290,9 +223,25 @@ class Controls(eqx.Module):
         changed = {path: {"roughness": weight} for path, weight in weights.items()}
         return Controls(tuple(dataclasses.replace(c, **changed.get(c.path, {})) for c in self.items))
 
+    def units(self) -> tuple[str, ...]:
+        """The unit of the physical value of every element of theta."""
+        return tuple(c.unit for c in self.items for _ in range(c.size))
+
     def names(self) -> list[str]:
         """A name for every element of theta, such as `D`, `gm.Mars` or `y0.u.17`."""
-        return [f"{c.path}.{label}" if label else c.path for c in self.items for label in c.labels]
+        return [name for c in self.items for name in c.names()]
+
+
+def at_bounds(
+    theta: Float[Array | np.ndarray, "*e p"], lower: Float[np.ndarray, "*e p"], upper: Float[np.ndarray, "*e p"]
+) -> Bool[np.ndarray, "*e p"]:
+    """The elements of theta that are at a bound, to round-off.
+
+    **Arguments:** `lower`, `upper`: the bounds of theta, infinite if there are none.
+    """
+    largest = np.max([np.where(np.isfinite(b), np.abs(b), 0.0) for b in (lower, upper)], axis=0)
+    gap = np.minimum(np.asarray(theta) - lower, upper - np.asarray(theta))
+    return gap <= _ROUND_OFF * largest
 
 
 def in_order(items: Sequence[BoundControl]) -> Controls:

@@ -7,7 +7,7 @@ import numpy as np
 
 from pdefit._util.errors import with_space
 from pdefit._util.trees import named_fields
-from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
@@ -68,7 +68,7 @@ def choose_stages(functional: Functional) -> StagesChoice:
 
     - `functional`: the functional, which is evaluated at its guess at most once.
     """
-    size = functional.controls.shared_size
+    size = functional.controls.shared.size
     if size > FEW and (found := _with_field(functional)) is not None:
         return found
     has_tangents = functional.runner.adjoint.has_tangents

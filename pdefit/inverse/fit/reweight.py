@@ -199,9 +199,10 @@ def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]
         t_v = tr(A^-1 J_v^T J_v),    A = J_r^T J_r
 
     J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, those of
-    priors included. So all t_v add up to the number of unknowns that the data determine: a shared unknown counts once,
-    and an unknown that one variable alone depends on counts there. With more than 200 tangents the matrices are too
-    dear, and each variable has a share of the unknowns in proportion to its values.
+    priors included. Elements at a bound are left out of both. So all t_v add up to the number of unknowns that the data
+    determine: a shared unknown counts once, and an unknown that one variable alone depends on counts there. With more
+    than 200 tangents the matrices are too dear, and each variable has a share of the unknowns in proportion to its
+    values.
 
     **Arguments:**
 
@@ -210,16 +211,18 @@ def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]
     Source: H. D. Patterson, R. Thompson, Biometrika 58:545 (1971), doi:10.1093/biomet/58.3.545: the residuals of v have
     the expected sum of squares sigma_v^2 (n_v - t_v).
     """
-    parts = [part for part, _ in objective.parts(theta)]
+    parts, free = [part for part, _ in objective.parts(theta)], objective.controls.free(theta)
     names = [*parts[0].observed]
     if objective.tangents > _MOST_TANGENTS or theta.size > _MOST:
-        rate = theta.size / max(objective.observed_values, 1)
+        rate = free.sum() / max(objective.observed_values, 1)
         return [{n: rate * int(np.sum(part.fitted(n))) for n in names} for part in parts]
     objective = with_tangents(objective)
     found, (_, _, matrix) = on_one_device(EQUATIONS(objective, theta))
     groups, matrix = found.joined(), np.asarray(matrix)
     size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
-    inverse = jnp.asarray(linalg.pinvh(matrix / np.outer(size, size)) / np.outer(size, size))
+    inner, whole = (matrix / np.outer(size, size))[np.ix_(free, free)], np.zeros_like(matrix)
+    whole[np.ix_(free, free)] = linalg.pinvh(inner)
+    inverse = jnp.asarray(whole / np.outer(size, size))
     # what a gauge holds lies beyond theta
     inside = inverse.at[groups.columns[:, :, None], groups.columns[:, None, :]].get(mode="fill", fill_value=0.0)
     traces = {}

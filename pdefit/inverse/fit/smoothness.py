@@ -20,7 +20,8 @@ import scipy
 from jaxtyping import Array, Float
 from scipy import linalg
 
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
 
@@ -81,9 +82,12 @@ class _Evidence:
     """The evidence of a linearised model as a function of the logarithms of noise, amplitudes and decays."""
 
     def __init__(self, controls: Controls, theta: np.ndarray, equations: Equations, values: int):
-        (self.value, self.gradient, self.matrix), self.theta, self.values = equations, theta, values
-        edges = np.cumsum([0, *(c.size for c in controls.items)])
-        self.fields = [(c, slice(a, a + c.size)) for c, a in zip(controls.items, edges, strict=False) if c.modes]
+        (self.value, gradient, matrix), self.theta, held = equations, theta, controls.at_bound(theta)
+        # what is at a bound neither moves nor counts
+        self.gradient = np.where(held, 0.0, gradient)
+        self.matrix = np.where(held[:, None] | held, np.diag(held.astype(float)), matrix)
+        self.values, self.degrees = values, values - int(np.count_nonzero(~held))
+        self.fields = [place for place in controls.spans if place[0].modes]
         self.waves = [_waves(c) for c, _ in self.fields]
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
@@ -128,9 +132,8 @@ class _Evidence:
             value, _, determinant, _ = self._minimum(precisions * np.exp(x[0]))
         except linalg.LinAlgError:
             return 1e300
-        degrees = self.values - self.theta.size
         prior = np.sum(np.log(precisions[precisions > 0]))
-        return degrees * x[0] + max(value, 0.0) * np.exp(-2 * x[0]) + determinant / 2 - prior
+        return self.degrees * x[0] + max(value, 0.0) * np.exp(-2 * x[0]) + determinant / 2 - prior
 
     def moved(self, weights: np.ndarray) -> float:
         """The way of the estimate to the minimum with these weights, in its standard errors."""

@@ -158,7 +158,7 @@ def _near_guess(objective: Objective) -> Objective:
     weight = jnp.minimum(_PART * jnp.sqrt(squares / count), 1.0)
     items, values = [], objective.controls.split(objective.theta0)
     for c, theta in zip(objective.controls.items, values, strict=True):
-        free = c.prior is None and not (c.is_state or c.is_field) and isinstance(c.transform, Log | Log10)
+        free = c.prior is None and c.is_number and not c.is_state and isinstance(c.transform, Log | Log10)
         items.append(dataclasses.replace(c, prior=_Near(c.to_physical(theta), weight)) if free else c)
     return eqx.tree_at(lambda o: o.controls, objective, Controls(tuple(items)))
 

@@ -14,7 +14,7 @@ from scipy import special
 from pdefit._util.errors import refusing
 from pdefit._util.run_state import RunState
 from pdefit._util.trees import pack, unpack
-from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.holding import run_holding
@@ -26,7 +26,7 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.uncertainty.control_values import moved
-from pdefit.inverse.uncertainty.intervals import column_norms, determined_inverse
+from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 
 # a profile is followed as far as this many sizes of its number: a factor of 150, or five times the number itself
 _REACH = 5.0
@@ -153,7 +153,7 @@ class ProfileRun:
         value = float(VALUE(self.functional, at))
         if few:
             matrix = np.asarray(normal_equations(self.functional, at)[2])
-            inverse, null = determined_inverse(matrix, column_norms(matrix))
+            inverse, null = determined_inverse(matrix)
             known = ~undetermined(null)[k]
             with np.errstate(divide="ignore", invalid="ignore"):
                 columns = inverse[:, k].T / inverse[k, k][:, None]
@@ -163,7 +163,7 @@ class ProfileRun:
 
     def limit(self, level: float, sigma_stated: bool) -> float:
         """Twice the rise of J at the ends of an interval."""
-        degrees = max(self.functional.observed_values - self.estimate.size, 1)
+        degrees = max(self.functional.observed_values - self.functional.controls.free(self.estimate).sum(), 1)
         found = float(special.stdtrit(degrees, (1 + level) / 2)) ** 2 * self.chi2 / degrees
         return max(found, float(special.ndtri((1 + level) / 2)) ** 2) if sigma_stated else found
 

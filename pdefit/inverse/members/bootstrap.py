@@ -21,7 +21,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.shooting.formulation import Single
-from pdefit.inverse.uncertainty.control_values import are_numbers, moved
+from pdefit.inverse.uncertainty.control_values import moved
 
 # evaluations of a repetition, which begins at the estimate
 _MOST = 50
@@ -75,7 +75,7 @@ class Bootstrap:
         random, made = np.random.default_rng(seed), dict[str, Array]()
         # residuals are smaller than the noise, because numbers were fitted to it
         values = functional.observed_values
-        larger = np.sqrt(values / max(values - theta.size, 1))
+        larger = np.sqrt(values / max(values - functional.controls.free(theta).sum(), 1))
         for name, residuals in weighted(functional, theta).items():
             r = residuals[0]
             observed, sigma = (
@@ -107,7 +107,7 @@ class Bootstrapped:
     - `theta`: the estimates of all repetitions that count, (n, p); of recordings those of the p numbers that
       all share.
     - `values`: the same as physical values, (n, p).
-    - `low`, `high`: the ends of the intervals, (p,), in physical units.
+    - `low`, `high`: the ends of the intervals, (p,), in physical units; NaN for numbers that are at a bound.
     - `failed`: how many repetitions do not count.
     - `names`: of the elements.
     """
@@ -180,7 +180,9 @@ def bootstrap(
     good = ends[np.isfinite(losses) & (counted | (chosen.steps is not None))]
     if len(good) < 2:
         raise PdefitError("No repetition of the bootstrap ended in a minimum; the estimate may be none either")
-    upper, lower = (np.quantile(good - estimate, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))
+    # at a bound repetitions lie on one side, and tell of no interval
+    pivot = np.where(controls.free(theta), good - estimate, np.nan)
+    upper, lower = (np.quantile(pivot, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))
     low, high = (np.asarray(moved(controls, jnp.asarray(theta), jnp.asarray(-by)))[told] for by in (lower, upper))
     values = jax.vmap(lambda x: moved(controls, x, jnp.zeros_like(x)))(jnp.asarray(good))[:, told]
     names = tuple(np.array(controls.names())[told].tolist())
@@ -189,5 +191,4 @@ def bootstrap(
 
 def _shared_numbers(functional: Recordings) -> np.ndarray:
     """The elements of theta that are numbers which all recordings share, (p,) of booleans."""
-    controls = functional.controls
-    return are_numbers(controls) & np.repeat([not c.own for c in controls.items], [c.size for c in controls.items])
+    return functional.controls.mask(lambda c: c.is_number and not c.own)

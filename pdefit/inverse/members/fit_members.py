@@ -9,7 +9,7 @@ from jaxtyping import Int
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.run_state import RunState
-from pdefit.inverse.controls.vector import FEW
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.choose_stages import choose_stages
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
@@ -136,10 +136,9 @@ def stages_of(functional: AbstractObjective, stages: Sequence[Stage | AbstractOp
 def outcome(run: MemberRun) -> MemberFits:
     """The fits where a run has ended, with their normal equations where the unknowns are few."""
     # of many recordings the matrix of all unknowns, not only of those that they share
-    unknowns = (
-        run.members.controls.size if isinstance(run.members.common, Recordings) else run.members.controls.shared_size
-    )
-    few = unknowns <= FEW and run.members.common.runner.adjoint.has_tangents
+    controls = run.members.controls
+    unknowns = controls if isinstance(run.members.common, Recordings) else controls.shared
+    few = unknowns.size <= FEW and run.members.common.runner.adjoint.has_tangents
     values, gradient, matrix = run.evaluated(_batch.equations if few else _batch.gradients)
     return MemberFits(
         members=run.members,

@@ -14,7 +14,6 @@ from pdefit.inverse.members._run import MemberProgress
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import Single
-from pdefit.inverse.uncertainty.control_values import are_numbers
 
 
 def check_profile(functional: AbstractObjective) -> None:
@@ -75,7 +74,7 @@ def elements(functional: AbstractObjective, names: Sequence[str] | None) -> Int[
 
     **Arguments:** `functional`, `names`: as of `profiles`.
     """
-    known, numbers = functional.controls.names(), are_numbers(functional.controls)
+    known, numbers = functional.controls.names(), functional.controls.numbers
     if names is None:
         return np.flatnonzero(numbers)
     found = list[int]()

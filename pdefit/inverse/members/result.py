@@ -10,9 +10,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import special
 
+from pdefit.inverse.controls.vector import at_bounds
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.uncertainty.control_values import moved
-from pdefit.inverse.uncertainty.intervals import OPEN, changes_by_e, column_norms, determined_inverse
+from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
+from pdefit.inverse.uncertainty.intervals import OPEN, changes_by_e
 
 # J of two ends that are one minimum are equal to this part
 _SAME = 1e-3
@@ -23,7 +25,7 @@ class MemberIntervals(NamedTuple):
 
     **Arguments:**
 
-    - `error`: standard errors in search space, (E, p); infinite for what the data do not determine.
+    - `error`: standard errors in search space, (E, p); infinite for what the data do not determine, NaN at a bound.
     - `estimate`, `low`, `high`: physical values with the ends of their intervals, (E, p).
     """
 
@@ -97,6 +99,11 @@ class MemberFits:
         """The number of measured values of each member."""
         return np.asarray(self.members.each(lambda functional, _: functional.count, jnp.asarray(self.theta)))
 
+    @functools.cached_property
+    def free(self) -> Bool[np.ndarray, "E p"]:
+        """The elements of theta of every member that are at no bound."""
+        return ~at_bounds(self.theta, *self.members.boxes)
+
     @property
     def blown_up(self) -> Bool[np.ndarray, " E"]:
         """The members of which no evaluation was finite."""
@@ -110,12 +117,11 @@ class MemberFits:
         - `level`: the probability that an interval shall have; default 0.95.
         - `sigma_stated`: whether sigma was known before the fit, so that residuals may widen intervals only.
         """
-        p = self.theta.shape[1]
-        degrees = np.maximum(self.observed_values - p, 1)
+        degrees = np.maximum(self.observed_values - self.free.sum(axis=1), 1)
         variance = self.chi2 / degrees
         half, error = np.full((2, *self.theta.shape), np.nan)
         if self.matrix is not None:
-            known, unknown = _inverse_diagonal(self.matrix)
+            known, unknown = _inverse_diagonal(self.matrix, self.free)
             quantile = special.stdtrit(degrees, (1 + level) / 2)
             error = np.sqrt(known * np.where(np.isfinite(variance), variance, 0.0)[:, None])
             half = error * quantile[:, None]
@@ -124,7 +130,8 @@ class MemberFits:
                 half = np.maximum(half, special.ndtri((1 + level) / 2) * np.sqrt(known))
             unknown |= half > OPEN * changes_by_e(self.members.controls)
             error[unknown] = half[unknown] = np.inf
-            error[self.blown_up] = half[self.blown_up] = np.nan
+            none = self.blown_up[:, None] | ~self.free
+            error[none] = half[none] = np.nan
         shift = jax.vmap(lambda x, by: moved(self.members.controls, x, by))
         theta = jnp.asarray(self.theta)
         return MemberIntervals(
@@ -140,11 +147,13 @@ def undetermined(null: np.ndarray) -> np.ndarray:
     return np.sum(null**2, axis=1) > 0.01
 
 
-def _inverse_diagonal(matrix: Float[np.ndarray, "E p p"]) -> tuple[Float[np.ndarray, "E p"], Bool[np.ndarray, "E p"]]:
+def _inverse_diagonal(
+    matrix: Float[np.ndarray, "E p p"], free: Bool[np.ndarray, "E p"]
+) -> tuple[Float[np.ndarray, "E p"], Bool[np.ndarray, "E p"]]:
     """The diagonal of the inverse on what the data determine, and which elements they do not determine."""
     known, unknown = np.zeros(matrix.shape[:2]), np.ones(matrix.shape[:2], bool)
     for e in np.flatnonzero(np.isfinite(matrix).all(axis=(1, 2))):
-        inverse, null = determined_inverse(matrix[e], column_norms(matrix[e]))
+        inverse, null = determined_inverse(matrix[e], free[e])
         known[e] = np.diag(inverse)
         unknown[e] = undetermined(null)
     return known, unknown

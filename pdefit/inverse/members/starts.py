@@ -10,9 +10,9 @@ from scipy import special
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
+from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.priors import LogNormal, Normal
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
-from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.objective.abstract import AbstractObjective
 
 Design = Literal["sobol", "latin_hypercube"]
@@ -75,15 +75,13 @@ class Starts:
             raise PdefitError(
                 f"{self.count} starts of {theta0.size} unknowns take {size} of memory; set starts.count smaller"
             )
-        numbers = [c for c in controls.items if not (c.is_state or c.is_field or c.smoothing is not None)]
+        numbers = [c for c in controls.items if c.is_number and not c.is_state and c.smoothing is None]
         single = [c for c in numbers if c.shape == () or len(c.labels) == c.size > 1]
         cube = self._cube(sum(c.size for c in single), seed)
         random, found = np.random.default_rng(seed), np.tile(theta0, (self.count, 1))
         sizes = np.asarray(controls.sizes(jnp.asarray(theta0)))
-        begin, column = 0, 0
-        for c in controls.items:
-            span = slice(begin, begin + c.size)
-            begin += c.size
+        column = 0
+        for c, span in controls.spans:
             if c in single:
                 found[1:, span] = self._numbers(c, theta0[span], sizes[span], cube[:, column : column + c.size])
                 column += c.size

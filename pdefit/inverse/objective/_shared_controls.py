@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls.vector import BoundControl, Controls, in_order
+from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.vector import Controls, in_order
 from pdefit.inverse.objective.functional import Functional
 
 # one over the standard deviation of a sum that is kept zero, in units of the scale of its control
@@ -68,9 +69,8 @@ def _theta_columns(controls: Controls, one: Controls, count: int, fixed: Mapping
 
     Those that are fixed come after all elements of theta, in the order of `fixed`.
     """
-    edges = np.cumsum([0, *(c.size for c in controls.items)])
-    columns = {c.path: np.arange(a, a + c.size) for c, a in zip(controls.items, edges[:-1], strict=True)}
-    end, sizes = edges[-1], {c.name: c.size for c in one.items}
+    columns = {c.path: np.arange(span.start, span.stop) for c, span in controls.spans}
+    end, sizes = controls.size, {c.name: c.size for c in one.items}
     for path, e in fixed.items():
         columns[f"{path}[{e}]"], end = np.arange(end, end + sizes[path]), end + sizes[path]
     rows = [[columns[f"{c.path}[{e}]" if c.own else c.path] for c in one.items] for e in range(count)]
@@ -92,12 +92,11 @@ def _check_gauge(gauge: Mapping[str, int | str], functionals: Sequence[Functiona
 
 def _sums(controls: Controls, gauge: Mapping[str, int | str]) -> np.ndarray:
     """Rows (g, p) whose products with theta are residuals of the controls whose sum is kept zero."""
-    edges, rows = np.cumsum([0, *(c.size for c in controls.items)]), [np.zeros((0, controls.size))]
+    rows = [np.zeros((0, controls.size))]
     for path in (path for path, rule in gauge.items() if rule == "sum"):
-        spans = [(a, c.size) for c, a in zip(controls.items, edges, strict=False) if c.name == path]
-        row = np.zeros((spans[0][1], controls.size))
-        for start, size in spans:
-            row[:, start : start + size] = _STIFF * np.eye(size)
+        size = next(c.size for c in controls.items if c.name == path)
+        row = np.zeros((size, controls.size))
+        row[np.arange(size), np.flatnonzero(controls.elements[path]).reshape(-1, size)] = _STIFF
         rows.append(row)
     return np.concatenate(rows)
 

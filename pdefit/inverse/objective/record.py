@@ -112,7 +112,7 @@ class AbstractRecord(AbstractObjective):
     @property
     def tangents(self):
         # one for each shared control and each element of one node state
-        return self.controls.shared_size + sum(c.size // c.shape[0] for c in self.controls.nodes)
+        return self.controls.shared.size + sum(c.size // c.shape[0] for c in self.controls.nodes)
 
     @property
     def count(self):

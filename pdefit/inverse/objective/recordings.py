@@ -206,8 +206,7 @@ class Recordings(AbstractObjective):
     @property
     def _of_all(self) -> np.ndarray:
         """Which elements of a recording's theta all share, (s,)."""
-        items = self.members.controls.items
-        return np.flatnonzero(np.repeat([not c.own for c in items], [c.size for c in items]))
+        return np.flatnonzero(self.members.controls.mask(lambda c: not c.own))
 
     @property
     def _of_each(self) -> np.ndarray:

@@ -38,7 +38,7 @@ def pattern(controls: Controls, segments: int) -> Pattern:
     - `controls`: all controls.
     - `segments`: the number of segments.
     """
-    shared = controls.shared_size
+    shared = controls.shared.size
     own, first = np.zeros((segments, 0), int), shared
     for control in controls.nodes:
         block = first + np.arange(control.size).reshape(segments, -1)

@@ -80,10 +80,13 @@ def inexact_bias(functional: AbstractRecord, theta: Float[Array, " p"]) -> np.nd
     - `theta`: the estimate, (p,).
     """
     value, _, matrix = normal_equations(functional, theta)
+    free = functional.controls.free(theta)
+    # what is at a bound stays there
+    matrix = jnp.where(free[:, None] & free, matrix, jnp.diag(jnp.diag(matrix)))
     scale = 1 / jnp.sqrt(jnp.diag(matrix))
     scaled = scale[:, None] * matrix * scale[None, :] + 1e-12 * jnp.eye(theta.size)
     spread = jnp.sqrt(jnp.diag(cho_solve(cho_factor(scaled), jnp.eye(theta.size)))) * scale
-    deviation = jnp.sqrt(2 * value / max(functional.observed_values - theta.size, 1))
+    deviation = jnp.sqrt(2 * value / max(functional.observed_values - np.count_nonzero(free), 1))
     steps = np.clip(np.asarray(deviation * spread) / 3, 1e-6, 1e-2)
-    gradient = jnp.asarray(difference_gradient(functional, theta, steps))
+    gradient = jnp.where(free, jnp.asarray(difference_gradient(functional, theta, steps)), 0.0)
     return np.asarray(-scale * cho_solve(cho_factor(scaled), scale * gradient))

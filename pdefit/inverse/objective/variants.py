@@ -9,7 +9,8 @@ from jaxtyping import Array, Float
 
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.residuals import TrajectoryRunner

@@ -80,8 +80,7 @@ def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
 
 def straight(controls: Controls) -> Bool[Array, " p"]:
     """The elements of theta that are numbers in a unit of their own, so that their size means nothing; no states."""
-    kinds = [isinstance(c.transform, Identity | Scale) and not c.is_state for c in controls.items]
-    return jnp.asarray(np.repeat(np.asarray(kinds, bool), [c.size for c in controls.items]))
+    return jnp.asarray(controls.mask(lambda c: isinstance(c.transform, Identity | Scale) and not c.is_state))
 
 
 class Box(NamedTuple):

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
-from pdefit.inverse.controls.vector import BoundControl
+from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.nodes import node_path
 from pdefit.systems.capabilities import AbstractGridded, FieldCoords

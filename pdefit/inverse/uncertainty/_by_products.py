@@ -6,7 +6,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from scipy import linalg
 
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -19,7 +19,9 @@ _PRECONDITIONER: Callable = eqx.filter_jit(preconditioner)
 _SOLVE: Callable = eqx.filter_jit(lambda parts, r: parts.solve(r))
 
 
-def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[np.ndarray, "k p"]:
+def marginal_inverse(
+    functional: AbstractObjective, theta: Float[Array, " p"], free: Bool[np.ndarray, " p"]
+) -> Float[np.ndarray, "k p"]:
     """The rows of (J_r^T J_r)^-1 that belong to numbers, where the other unknowns are fields.
 
     The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
@@ -31,14 +33,20 @@ def marginal_inverse(functional: AbstractObjective, theta: Float[Array, " p"]) -
 
     - `functional`: the objective.
     - `theta`: its minimum, (p,).
+    - `free`: the elements that are not held. The rows and columns of all others are zero.
     """
     functional = with_tangents(functional)
     yes, no = jnp.ones((), bool), jnp.zeros((), bool)
     parts = _PRECONDITIONER(functional, theta, jnp.zeros(()), jnp.zeros(theta.size), no, yes)
     k = functional.controls.tabulated.size
-    units = [jnp.zeros(theta.size).at[j].set(1.0) for j in range(k)]
-    found = [solved(lambda v: PRODUCT(functional, theta, v), lambda r: _SOLVE(parts, r), b) for b in units]
-    rows, left = map(np.stack, zip(*found, strict=True))
+    rows, left = np.zeros((2, k, theta.size))
+    for j in np.flatnonzero(free[:k]):
+        unit = jnp.zeros(theta.size).at[j].set(1.0)
+        rows[j], left[j] = solved(
+            lambda v: jnp.where(free, PRODUCT(functional, theta, v), 0.0),
+            lambda r: jnp.where(free, _SOLVE(parts, r), 0.0),
+            unit,
+        )
     # x_i^T b_j + b_i^T x_j - x_i^T A x_j, whose error is of second order
     rows[:, :k] = rows[:, :k].T + rows @ left.T
     return rows

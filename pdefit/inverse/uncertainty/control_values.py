@@ -5,9 +5,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from pdefit.inverse.controls.vector import BoundControl, Controls
+from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 
 
@@ -33,20 +34,14 @@ def values_at(functional: AbstractObjective, theta: Array, constrained: bool) ->
     return {c.path: c.where(problem) for c in functional.controls.items}
 
 
-def are_numbers(controls: Controls) -> Bool[np.ndarray, " p"]:
-    """The elements of theta that are numbers of their own, neither fields nor node states."""
-    each = [np.full(c.size, not (c.is_field or c.is_node)) for c in controls.items]
-    return np.concatenate([np.zeros(0, bool), *each])
-
-
 def at_points(controls: Controls, changes: Float[Array, "n p"]) -> Float[Array, "n p"]:
     """Changes of search variables at their own points: S z for a control with smoothing, z for others."""
-    parts = jnp.split(changes, np.cumsum([c.size for c in controls.items])[:-1], axis=1)
 
     def at_own(c: BoundControl, part: Array) -> Array:
         return part if c.smoothing is None else jax.vmap(c.smoothing.smooth)(part.reshape(-1, *c.shape))
 
-    return jnp.concatenate([at_own(c, x).reshape(x.shape) for c, x in zip(controls.items, parts, strict=True)], axis=1)
+    each = zip(controls.items, controls.split(changes), strict=True)
+    return jnp.concatenate([at_own(c, x).reshape(x.shape) for c, x in each], axis=1)
 
 
 def moved(controls: Controls, theta: Float[Array, " p"], change: Float[Array, " p"]) -> Float[Array, " p"]:

@@ -23,7 +23,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from scipy import linalg
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.vector import FEW, Controls
+from pdefit.inverse.controls.bound_control import FEW
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.amplitudes import amplitude
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
@@ -36,6 +37,8 @@ from pdefit.systems.capabilities import AbstractConstrained
 _NOTED = 0.2
 # the samples that measure a standard deviation to about five percent, where it has no closed form
 _SAMPLES = 200
+# the weight of the prior of a value at a bound, which does not move
+_EXACT = 1e100
 
 Products = Callable[[AbstractObjective, Array, Array], Array]
 
@@ -218,9 +221,10 @@ def field_posterior(
     - `stop`: called with the number of products before each batch. Where it returns true, the search ends.
     """
     functional, theta = with_tangents(functional), jnp.asarray(theta)
-    weights = functional.controls.roughness_of_theta()
+    stated = functional.controls.roughness_of_theta()
+    _check(functional.controls, stated)
+    weights = np.where(functional.controls.free(theta), stated, _EXACT)
     given = weights > 0
-    _check(functional.controls, weights)
 
     def data(rows: np.ndarray) -> np.ndarray:
         # all batches have one size, so that one program serves them
@@ -229,7 +233,7 @@ def field_posterior(
             jnp.zeros((batch, weights.size)).at[: len(rows[i : i + batch])].set(rows[i : i + batch]) for i in cuts
         )
         images = [np.asarray(products(functional, theta, x)) for x in padded]
-        return np.concatenate([np.zeros((0, weights.size)), *images])[: len(rows)] - weights**2 * rows
+        return np.concatenate([np.zeros((0, weights.size)), *images])[: len(rows)] - stated**2 * rows
 
     # the columns of H that belong to elements without a prior
     columns = data(np.arange(weights.size) == np.flatnonzero(~given)[:, None])
@@ -245,9 +249,9 @@ def field_posterior(
     found = leading(preconditioned, int(np.sum(given)), rank, tolerance, batch, seed, precision, stop)
     values = np.linalg.eigvalsh(found.factor.T @ found.factor)
     used = float(np.sum(values / (1 + values))) + len(columns)
-    noise = _noise(functional, theta, weights, used, sigma_stated)
+    noise = _noise(functional, theta, stated, used, sigma_stated)
     # the prior of modes is in units of the noise; a stated amplitude is not
-    relative = np.concatenate([np.full(c.size, c.modes is not None) for c in functional.controls.items])
+    relative = functional.controls.mask(lambda c: c.modes is not None)
     weights = np.where(relative, weights / noise, weights)
     vectors, sizes, _ = linalg.svd(
         found.factor * np.where(relative[given], 1.0, 1 / noise)[:, None], full_matrices=False

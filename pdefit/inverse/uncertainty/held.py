@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from pdefit.inverse.controls.paths import leaf, possible
+from pdefit.inverse.controls.vector import AtBound
 from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.spread import given_devices, over_cores
 
 # tests, at most: each costs one or two forward runs; and tests times values, which are held
@@ -20,6 +24,10 @@ _MOST, _MOST_HELD = 30, 50_000_000
 _SINGLE, _PATCHES = 12, 4
 # the first relative change of a value, and the norms of the answer between which it is linear and beyond round-off
 _FIRST, _LEAST, _LARGEST = 1e-3, 0.03, 3.0
+
+
+# recordings, each with its part of theta
+Parts = list[tuple[Functional, Array]]
 
 
 class Held(NamedTuple):
@@ -32,6 +40,7 @@ class Held(NamedTuple):
     - `value`: the held value in the first recording, or the mean of a patch.
     - `change`: the change of it that the residuals answer to. Other recordings change by the same part of theirs.
     - `residuals`: the changes of the weighted residuals, by variable (S, I, ...).
+    - `at_bound`: whether it is a number that ended at its bound.
     """
 
     path: str
@@ -39,50 +48,69 @@ class Held(NamedTuple):
     value: float
     change: float
     residuals: dict[str, np.ndarray]
+    at_bound: bool = False
 
 
 def held_values(found: Fit) -> tuple[list[list[Held]], list[str]]:
     """Values that a fit holds with the changes of the residuals of every recording, and the paths that were left out.
 
-    Held are parameters of system and instrument, and a given initial state, that no control moves. Numbers come one by
-    one and fields by patches, 30 in all, or fewer where their residuals would fill memory. A value without an effect on
-    the residuals is left out.
+    Held are parameters of system and instrument, and a given initial state, that no control moves; and fitted numbers
+    that ended at a bound. Numbers come one by one and fields by patches, 30 in all, or fewer where their residuals would
+    fill memory. A value without an effect on the residuals is left out.
 
     **Arguments:**
 
     - `found`: the fit.
     """
-    parts = found.functional.parts(found.theta)
+    functional, theta = found.functional, jnp.asarray(found.theta)
+    parts = functional.parts(theta)
     now = [one.residuals for one in found.recordings]
     first, tests, missed = parts[0][0], [list[Held]() for _ in parts], list[str]()
-    left = min(_MOST, _MOST_HELD // max(found.functional.observed_values, 1))
+    most = min(_MOST, _MOST_HELD // max(functional.observed_values, 1))
     taken = {control.path for control in first.controls.items}
 
-    def answer(where: Callable, piece: tuple[Any, ...], step: float) -> list[dict[str, np.ndarray]]:
-        changes = []
-        for (part, own), before in zip(parts, now, strict=True):
-            x = np.array(where(part.problem))
-            x[piece] += step * _unit(x[piece])
-            moved = eqx.tree_at(lambda f: where(f.problem), part, jnp.asarray(x))
-            after = weighted(over_cores(moved, given_devices(found.functional), least=0.0), own)
-            changes.append({n: r - before[n] for n, r in after.items()})
-        return changes
+    def answer(moved: Callable[[float], Parts], step: float) -> list[dict[str, np.ndarray]]:
+        there = (weighted(over_cores(f, given_devices(functional), least=0.0), own) for f, own in moved(step))
+        return [{n: r - before[n] for n, r in after.items()} for after, before in zip(there, now, strict=True)]
 
+    values = [_bounded(functional, theta, one) for one in functional.controls.numbers_at_bound(theta)[:most]]
     for path in possible(first.problem):
         where = leaf(first.problem, path)
         x = np.asarray(where(first.problem))
         pieces = [] if path in taken else list(_pieces(path, x.shape))
-        if len(pieces) > left:
+        if len(values) + len(pieces) > most:
             missed.append(path)
             continue
-        left -= len(pieces)
         for name, piece in pieces:
-            if (found_step := _linear(partial(answer, where, piece))) is not None:
-                step, changes = found_step
-                value, change = float(np.mean(x[piece])), step * _unit(x[piece])
-                for each, own in zip(tests, changes, strict=True):
-                    each.append(Held(path, name, value, change, own))
+            value = Held(path, name, float(np.mean(x[piece])), _unit(x[piece]), {})
+            values.append((value, partial(_moved, parts, where, piece)))
+    for value, moved in values:
+        if (found_step := _linear(partial(answer, moved))) is not None:
+            step, changes = found_step
+            for each, own in zip(tests, changes, strict=True):
+                each.append(value._replace(change=step * value.change, residuals=own))
     return tests, missed
+
+
+def _bounded(functional: AbstractObjective, theta: Array, one: AtBound) -> tuple[Held, Callable[[float], Parts]]:
+    """A number at its bound with its unit, and recordings with it moved into the range where the model is known."""
+    unit = _unit(np.asarray(one.value)) * (1 if one.lowest else -1)
+
+    def moved(step: float) -> Parts:
+        search = one.control.transform.to_search(jnp.asarray(one.value + step * unit))
+        return functional.parts(theta.at[one.element].set(search / one.control.scale))
+
+    return Held(one.control.name, one.name, one.value, unit, {}, at_bound=True), moved
+
+
+def _moved(parts: Parts, where: Callable, piece: tuple[Any, ...], step: float) -> Parts:
+    """Recordings with a piece of an array moved by a part of its size."""
+    out = Parts()
+    for part, own in parts:
+        x = np.array(where(part.problem))
+        x[piece] += step * _unit(x[piece])
+        out.append((eqx.tree_at(lambda f: where(f.problem), part, jnp.asarray(x)), own))
+    return out
 
 
 def _unit(x: np.ndarray) -> float:

@@ -9,7 +9,6 @@ from scipy import linalg
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.inverse.objective.spread import at_points, given_devices, over_cores
-from pdefit.inverse.uncertainty.control_values import are_numbers
 from pdefit.inverse.uncertainty.intervals import Intervals
 
 # a number is moved by this part of its standard error, so that the model is linear and round-off far below
@@ -22,8 +21,8 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     """Changes of the weighted residuals of every recording with each fitted number, all other unknowns adjusted.
 
     For number k it is J_r (J_r^T J_r)^-1 e_k, of norm 1: the weight with which every value enters the estimate. It costs
-    a forward run a number. Numbers that the data do not determine have none. Neither have more than 30, or more than
-    fifty million values times numbers.
+    a forward run a number. Numbers that the data do not determine have none, nor have numbers at a bound. Neither have
+    more than 30, or more than fifty million values times numbers.
 
     **Arguments:**
 
@@ -50,7 +49,7 @@ def whole_change(now: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray])
 
 def numbers(found: Fit, known: Intervals) -> Sequence[int]:
     """The elements of theta that are numbers with a known interval; none where their influences would be too many."""
-    alone = are_numbers(found.functional.controls)[: len(known.inverse)]
+    alone = found.functional.controls.numbers[: len(known.inverse)]
     usable = alone & np.isfinite(known.error[: len(alone)]) & (np.diag(known.inverse[:, : len(alone)]) > 0)
     chosen = np.flatnonzero(usable)
     few = chosen.size <= _MOST and chosen.size * found.functional.observed_values <= _MOST_HELD
@@ -74,11 +73,11 @@ def independent_errors(found: Fit, known: Intervals) -> list[list[np.ndarray]]:
 
 
 def remaining(found: Fit, known: Intervals) -> float:
-    """The largest change of a number that a Gauss-Newton step would make at the estimate, in standard errors.
+    """The largest change of a free number that a Gauss-Newton step would make at the estimate, in standard errors.
 
-    NaN without numbers, or where one has no interval.
+    NaN without such numbers, or where one has no interval.
     """
-    chosen = np.flatnonzero(are_numbers(found.functional.controls)[: len(known.inverse)])
+    chosen = np.flatnonzero((found.functional.controls.numbers & known.free)[: len(known.inverse)])
     steps, errors = known.inverse[chosen] @ known.gradient, known.error[chosen]
     if not chosen.size or not np.all(errors > 0):
         return float("nan")

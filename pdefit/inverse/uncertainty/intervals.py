@@ -18,6 +18,7 @@ from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty._by_products import marginal_inverse
 from pdefit.inverse.uncertainty.control_values import at_points, moved
+from pdefit.inverse.uncertainty.determined_inverse import column_norms, determined_inverse
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
 _MANY = 2000
@@ -25,8 +26,6 @@ _MANY = 2000
 _SHOWN = 40
 # the change of a search variable by a factor e, and half an interval in such changes that leaves the size of a number open
 _FACTOR, OPEN = {Log: 1.0, Log10: np.log10(np.e), Softplus: 1.0}, np.log(1e3)
-# a column of the Jacobian below this fraction of the largest is zero to round-off
-_ZERO = 1e-13
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +37,8 @@ class Intervals:
     - `method`: how the covariance was made, in words.
     - `covariance`: the covariance in search space, (p, p). Where fields are unknown besides k numbers, that of the
       numbers, (k, k). Of a control with smoothing it is that of the values at points, which theta stands for.
-    - `error`, `reach`: standard error and half width of the interval in search space, (p,); NaN for such fields.
+    - `error`, `reach`: standard error and half width of the interval in search space, (p,); NaN for such fields and for
+      elements at a bound.
     - `estimate`, `low`, `high`: physical values, (p,). The interval is symmetric in search space.
     - `degrees`: the degrees of freedom of Student's t.
     - `inverse`: the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p), at points.
@@ -46,6 +46,7 @@ class Intervals:
     - `unidentifiable`: the names of elements that the data do not determine.
     - `names`, `units`: the name of every element of theta, and the unit of its physical value.
     - `controls`: those that theta stands for.
+    - `free`: the elements that are at no bound, (p,). The uncertainty is conditional on all others.
     - `equations`: the normal equations at the estimate; None where fields are unknown besides the numbers.
     """
 
@@ -63,6 +64,7 @@ class Intervals:
     names: tuple[str, ...]
     units: tuple[str, ...]
     controls: Controls
+    free: np.ndarray
     equations: Equations | None = dataclasses.field(default=None, repr=False)
 
     def __str__(self) -> str:
@@ -80,8 +82,11 @@ class Intervals:
 
     def _rows(self) -> list[tuple[str, str, float, str]]:
         """Name, unit, estimate and interval of the first elements."""
-        ends = zip(self.error, self.low, self.high, strict=True)
-        spans = ["not determined" if np.isinf(error) else interval(*two) for error, *two in ends]
+        ends = zip(self.free, self.error, self.low, self.high, strict=True)
+        spans = [
+            "not determined" if np.isinf(error) else interval(*two) if free else "at its bound"
+            for free, error, *two in ends
+        ]
         return list(zip(self.names, self.units, self.estimate.tolist(), spans, strict=True))[:_SHOWN]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -95,7 +100,7 @@ class Intervals:
         known = np.where(
             self.error > 0, gap / np.where(self.error > 0, self.error, 1.0), np.where(gap == 0, 0.0, np.inf)
         )
-        return np.where(np.isinf(self.error), np.nan, known)
+        return np.where(np.isfinite(self.error), known, np.nan)
 
     def at_points(self, change: np.ndarray) -> np.ndarray:
         """A change of theta (p,) where errors are measured: of a control with smoothing, the change at its points."""
@@ -120,7 +125,8 @@ def intervals(
 
     Otherwise the covariance is A^-1 times the residual variance, which supposes independent residuals. Priors and
     regularizers count with the variance they state. A control that the data do not determine has an infinite error, and
-    takes no part in the others'.
+    takes no part in the others'. A control at its bound cannot take up residuals. It has no interval, and the others are
+    those of the problem in which it is held there.
 
     **Arguments:**
 
@@ -139,14 +145,15 @@ def intervals(
         return _beside_fields(functional, theta, level, sigma_stated)
     found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
     groups, gradient, matrix = jax.tree.map(np.asarray, found[0].joined()), *map(np.asarray, found[1][1:])
-    names = functional.controls.names()
-    if not np.diag(matrix).max() > 0:
+    free = functional.controls.free(theta)
+    names = np.array(functional.controls.names())[free]
+    if names.size and not np.diag(matrix)[free].max() > 0:
         raise PdefitError(
             f"The data say nothing about {', '.join(names)} (the Jacobian is zero); give a prior, or observe more"
         )
     norms = column_norms(matrix)
-    inverse, null = determined_inverse(matrix, norms)
-    covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms)
+    inverse, null = determined_inverse(matrix, free)
+    covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms, free)
     points = _points(functional.controls)
     sizes = np.linalg.norm(points / norms, axis=1, keepdims=True)
     mixed = np.any(np.abs(points / norms @ null) > 0.1 * sizes, axis=1)
@@ -163,10 +170,11 @@ def _beside_fields(
         raise PdefitError(
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
         )
-    inverse = marginal_inverse(functional, theta)
+    free = controls.free(theta)
+    inverse = marginal_inverse(functional, theta, free)
     block = (inverse[:, :k] + inverse[:, :k].T) / 2
     mixed = ~(np.diag(block) > 0)
-    degrees = max(functional.observed_values - theta.size, 1)
+    degrees = max(functional.observed_values - int(np.count_nonzero(free)), 1)
     value, gradient, _ = GRADIENT(functional, theta)
     variance = 2 * float(value) / degrees
     method = "Gauss-Newton covariance times the residual variance, fields unknown too"
@@ -203,6 +211,10 @@ def _intervals(
         known = wider
     mixed = mixed | (half > OPEN * changes_by_e(functional.controls)[:k])
     known[mixed] = half[mixed] = np.inf
+    free = functional.controls.free(theta)
+    known[~free[:k]] = half[~free[:k]] = np.nan
+    if not free.all():
+        method += f", {np.count_nonzero(~free)} of {free.size} unknowns held at their bounds"
     error, reach = np.full(theta.size, np.nan), np.full(theta.size, np.nan)
     error[:k], reach[:k] = known, half
     estimate, low, high = (
@@ -221,8 +233,9 @@ def _intervals(
         gradient=gradient,
         unidentifiable=_vague(functional, error),
         names=tuple(functional.controls.names()),
-        units=tuple(c.unit for c in functional.controls.items for _ in range(c.size)),
+        units=functional.controls.units(),
         controls=functional.controls,
+        free=free,
     )
 
 
@@ -238,52 +251,38 @@ def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> n
     return covariance * np.outer(factor, factor) + np.diag(alone)
 
 
-def column_norms(matrix: np.ndarray) -> np.ndarray:
-    """The norms of the columns of the Jacobian of J_r^T J_r; 1 for controls that change nothing."""
-    norms = np.sqrt(np.diag(matrix))
-    return np.where(norms > _ZERO * norms.max(), norms, 1.0)
-
-
-def determined_inverse(matrix: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse of J_r^T J_r on what the data determine, and the other directions, in units of one over the norms."""
-    values, vectors = np.linalg.eigh(matrix / np.outer(norms, norms))
-    null = values <= 10 * values.size * np.finfo(float).eps * values[-1]
-    determined = vectors[:, ~null]
-    return (determined / values[~null]) @ determined.T / np.outer(norms, norms), vectors[:, null]
-
-
 def _covariance(
     functional: AbstractObjective,
     groups: SegmentNormalEquations,
     matrix: np.ndarray,
     inverse: np.ndarray,
     norms: np.ndarray,
+    free: np.ndarray,
 ) -> tuple[np.ndarray, str, int]:
     """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1."""
-    segments, p = functional.groups, norms.size
+    segments, p, held = functional.groups, norms.size, int(np.count_nonzero(~free))
     prior = groups.extra_jac.T @ groups.extra_jac
-    if segments <= functional.controls.shared_size:
+    if segments <= max(np.count_nonzero(free[: functional.controls.shared.size]), 1):
         # the prior of modes is in units of the noise, whose size the residuals tell; a stated amplitude is not
         smooth = functional.controls.roughness_of_theta() ** 2
-        prior = prior - np.diag(
-            np.where([c.modes is not None for c in functional.controls.items for _ in range(c.size)], smooth, 0.0)
-        )
+        prior = prior - np.diag(np.where(functional.controls.mask(lambda c: c.modes is not None), smooth, 0.0))
         # both take part of the freedom
-        used = p - float(np.diag(inverse) @ smooth)
+        used = p - held - float(np.diag(inverse) @ smooth)
         degrees = max(functional.observed_values + functional.continuity_values - round(used), 1)
         variance = 2 * float(np.sum(groups.half_square)) / degrees
         middle = variance * (matrix - prior) + prior
         return inverse @ middle @ inverse, "Gauss-Newton covariance times the residual variance", degrees
     scores, size = np.zeros((len(groups.half_square), p)), np.outer(norms, norms)
+    block = np.ix_(free, free)
     # segments that pad a record have a score of zero
     for g, columns in enumerate(np.asarray(groups.columns)):
         score, own = np.zeros(p), np.zeros((p, p))
         np.add.at(score, columns, groups.gradient[g])
         np.add.at(own, np.ix_(columns, columns), groups.matrix[g])
-        score, own = score / norms, own / size
+        score, own = (score / norms)[free], (own / size)[block]
         # the residuals the segment would have had, had it not been fitted: J^T (1 - H)^-1 r by Woodbury's identity
-        without: np.ndarray = linalg.lstsq(matrix / size - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
-        scores[g] = score + own @ without
+        without: np.ndarray = linalg.lstsq((matrix / size)[block] - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
+        scores[g, free] = score + own @ without
     scores *= norms
     middle = (segments - 1) / segments * scores.T @ scores + prior
     return inverse @ middle @ inverse, f"sandwich covariance, clustered by {segments} segments (CR3)", segments - 1

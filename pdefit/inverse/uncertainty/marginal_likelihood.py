@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import linalg, special
 
+from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.priors import Measured
 from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
-from pdefit.inverse.controls.vector import BoundControl
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, VALUE, Equations
 from pdefit.inverse.objective.functional import Functional
@@ -33,7 +33,7 @@ class MarginalLikelihood:
 
     - `values`, `chi2`: the number of fitted values, and the sum of their squared residuals in units of sigma.
     - `log_sigma`: the sum of ln sigma over these values.
-    - `unknowns`: the number of fitted numbers.
+    - `unknowns`: the number of fitted numbers, without those at a bound.
     - `effective_unknowns`: how many of them the data determine, the trace of (A + P)^-1 A for the Gauss-Newton matrix A of
       the data and P of the priors. Without priors it is `unknowns`.
     - `log_evidence`: ln of the marginal likelihood with sigma as stated; None where `reason` says why there is none.
@@ -80,13 +80,14 @@ def marginal_likelihood(
     Source: R. E. Kass, A. E. Raftery, J. Am. Stat. Assoc. 90:773 (1995), doi:10.1080/01621459.1995.10476572.
     """
     parts = functional.parts(theta)
-    values, p = functional.observed_values, theta.size
+    free = functional.controls.free(theta)
+    values, p, fitted = functional.observed_values, theta.size, int(np.count_nonzero(free))
     log_sigma = sum(float(likelihood_sums(part)[:, 1].sum()) for part, _ in parts)
     if p > _MANY:
         # chi2 and the trace are those of another way of computing; the criteria take all unknowns
         reason = f"{p} unknowns are too many for the determinant of their matrix"
         chi2 = 2 * float(VALUE(functional, theta) - functional.extra_value(theta))
-        return MarginalLikelihood(values, chi2, log_sigma, p, float(p), None, None, {}, reason)
+        return MarginalLikelihood(values, chi2, log_sigma, fitted, float(fitted), None, None, {}, reason)
     found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
     groups, matrix = found[0].joined(), np.asarray(found[1][2])
     chi2 = 2 * float(np.sum(groups.half_square))
@@ -94,11 +95,12 @@ def marginal_likelihood(
     known = jac.T @ jac
     data = matrix - known
     size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
-    used = float(np.trace(linalg.pinvh(matrix / np.outer(size, size)) @ (data / np.outer(size, size))))
-    made = MarginalLikelihood(values, chi2, log_sigma, p, used, None, None, *_priors(functional, theta))
+    inner, told = ((m / np.outer(size, size))[np.ix_(free, free)] for m in (matrix, data))
+    used = float(np.trace(linalg.pinvh(inner) @ told))
+    made = MarginalLikelihood(values, chi2, log_sigma, fitted, used, None, None, *_priors(functional, theta))
     if made.reason:
         return made
-    normal = np.concatenate([np.full(c.size, _is_normal(c)) for c in functional.controls.items])
+    normal = functional.controls.mask(_is_normal)
     low, high = functional.controls.box()
     log_prior = _half_log_det(known[np.ix_(normal, normal)]) - np.sum(normal) / 2 * np.log(2 * np.pi)
     log_prior -= np.sum(extra**2) / 2 + np.sum(np.log((high - low)[~normal]))
@@ -178,12 +180,14 @@ def log_likelihoods(
 def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[dict[str, str], str]:
     """The prior of every control in words, and why there is no evidence; empty where there is."""
     words, lacking = dict[str, str](), list[str]()
-    parts = functional.controls.split(jnp.asarray(theta))
-    for control, part in zip(functional.controls.items, parts, strict=True):
-        (low, high), at = control.box(), np.asarray(part)
+    at_bound = functional.controls.at_bound(theta)
+    for control, span in functional.controls.spans:
+        low, high = control.box()
         kind = next((word for of, word in _SEARCHED.items() if type(control.transform) is of), "search variable of ")
         if control.is_node:
             lacking.append(f"the states at the starts of windows ({control.name}) have no prior")
+        elif np.any(at_bound[span]):
+            lacking.append(f"{control.name} stands at a bound")
         elif isinstance(control.prior, Measured) or (control.prior is not None and control.roughness is not None):
             lacking.append(f"the prior of {control.name} is no density of its own")
         elif control.roughness is not None and not np.all(np.asarray(control.roughness) > 0):
@@ -195,8 +199,6 @@ def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[d
             words[control.name] = f"smoothness with an amplitude{chosen}"
         elif not np.all(np.isfinite(low) & np.isfinite(high)):
             lacking.append(f"{control.name} has neither a prior nor two bounds")
-        elif np.any((at <= low) | (at >= high)):
-            lacking.append(f"{control.name} stands at a bound")
         else:
             ends = np.asarray(control.to_physical(jnp.asarray(low))), np.asarray(control.to_physical(jnp.asarray(high)))
             words[control.name] = f"uniform in {kind}{control.name} from {np.min(ends[0]):.4g} to {np.max(ends[1]):.4g}"

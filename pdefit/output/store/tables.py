@@ -132,7 +132,7 @@ class ParameterRow:
     - `scale`: transform to search space, e.g. `log`.
     - `guess`, `estimate`: where the fit started, and where it ended.
     - `truth`, `relative_error`: None where the truth is unknown; the error is estimate / truth - 1.
-    - `ci95_low`, `ci95_high`: ends of the 95 % interval; None without one.
+    - `ci95_low`, `ci95_high`: ends of the 95 % interval; None without one, as of an estimate at its bound.
     - `z_score`: (estimate - truth) in standard errors, in search space; None where the truth is unknown.
     - `at_bound`: whether the estimate lies on a bound.
     - `discretisation_shift`: shift of the estimate by finer steps or cells, in half widths of its interval; None if

@@ -1,5 +1,7 @@
 """Score test of what a fit holds at wrong values: the verdict names it where it would explain the residuals."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from small_systems import State
 
 import pdefit
-from pdefit.analysis.goodness.verdict import FITTED
+from pdefit.analysis.goodness.verdict import BOUNDED, FITTED, MISSES
 from pdefit.inverse.uncertainty.held import held_values
 from pdefit.inverse.uncertainty.influences import influences
 
@@ -31,7 +33,7 @@ class Cooling(pdefit.AbstractSystem):
         return State(self.u0[None])
 
 
-def _judged(draw, **held):
+def _judged(draw, k=None, **held):
     """The verdict on a fit of k and a beside held values, of a record of k = 2, a = .5, b = 2 and u0 = 3."""
     true = {"k": 2.0, "a": 0.5, "b": 2.0, "u0": 3.0}
     system = Cooling(**{n: jnp.asarray(x) for n, x in true.items()})
@@ -41,7 +43,7 @@ def _judged(draw, **held):
     functional = pdefit.Functional(
         pdefit.Problem(wrong, wrong.init(None), initial=pdefit.OwnInitial()),
         pdefit.add_noise(data, SIGMA / float(np.ptp(data.values["u"])), jax.random.key(draw)),
-        {"k": pdefit.transforms.Log(), "a": pdefit.transforms.Log()},
+        {"k": k or pdefit.transforms.Log(), "a": pdefit.transforms.Log()},
         **options,
     )
     return _verdict(functional)
@@ -59,6 +61,19 @@ def _verdict(functional):
 def test_a_held_number_that_is_wrong_is_named(name, wrong):
     verdict = _judged(0, **{name: wrong})
     assert verdict.word != FITTED and any(name in reason.split() for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize(("most", "word"), [(1.9, MISSES), (1.99, BOUNDED)])
+def test_a_number_that_ends_at_its_bound_is_named(most, word):
+    """It is 2. Where residuals tell, the verdict says what they ask for."""
+    bounds = pdefit.Control(pdefit.transforms.Log(), pdefit.guesses.Value(1.0), bounds=(0.1, most))
+    verdict = _judged(0, k=bounds)
+    assert verdict.word == word and f"k ends at its bound {most}" in verdict.reasons
+    asked = re.search(
+        rf"a change of k \(at its bound {most}, where the residuals ask for (.*)\) explains it", verdict.reason
+    )
+    assert abs(float(asked.group(1)) - 2) < 0.02 if word == MISSES else asked is None
+    assert verdict.next.startswith("widen the bounds of k")
 
 
 class Lit(pdefit.AbstractSystem):

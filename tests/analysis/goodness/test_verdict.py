@@ -1,4 +1,5 @@
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from pdefit.analysis.goodness.evidence import Correlation, Evidence, Quality, Su
 from pdefit.analysis.goodness.noise_shape import NoiseShape
 from pdefit.analysis.goodness.structure import SURE, Structure
 from pdefit.analysis.goodness.verdict import (
+    BOUNDED,
     EMPTY,
     FITTED,
     LIMITED,
@@ -19,6 +21,7 @@ from pdefit.analysis.goodness.verdict import (
     decide,
     distrust,
 )
+from pdefit.inverse.controls.vector import AtBound
 
 GOOD = {"converged": True, "chi2": 1.0, "values": 10_000, "controls": 2, "sigma_known": True, "whiteness": {}}
 
@@ -186,9 +189,16 @@ def test_doubts_about_intervals_stand_behind_what_decides():
 
 
 def test_a_number_at_its_bound_comes_first():
-    verdict = _decided({"chi2": 1.8} | _white(0.5, 0.01), bound=("r",))
-    assert verdict.word == MISSES and "r at a bound" in verdict.reason and verdict.next == "widen the bounds of r"
-    assert _decided({}, bound=("r",)).next == "widen the bounds of r, or hold it there"
+    bound: Any = (AtBound("r", None, 0, 1.5, False),)  # pyright: ignore[reportArgumentType]
+    verdict = _decided({"chi2": 1.8} | _white(0.5, 0.01), bound=bound)
+    assert (
+        verdict.word == MISSES
+        and verdict.reasons[-1] == "r ends at its bound 1.5"
+        and verdict.next == "widen the bounds of r"
+    )
+    verdict = _decided({}, bound=bound)
+    assert (verdict.word, verdict.reasons[0]) == (BOUNDED, "r ends at its bound 1.5")
+    assert verdict.next == "widen the bounds of r, or hold it there"
 
 
 def test_a_loud_frame_is_told_before_what_it_spoils():
@@ -204,7 +214,7 @@ def test_data_end_where_their_digits_end():
 
 
 def test_a_verdict_that_is_not_good_casts_doubt_on_intervals():
-    for word in (LIMITED, ROUNDED, NOISY, EMPTY, MISSES, STOPPED, STOPPED_AND_MISSES):
+    for word in (BOUNDED, LIMITED, ROUNDED, NOISY, EMPTY, MISSES, STOPPED, STOPPED_AND_MISSES):
         assert distrust(word, noiseless=False) and "the data have no noise" not in distrust(word, noiseless=False)
 
 

@@ -112,7 +112,9 @@ def test_only_positive_numbers_fall_to_zero(control, ends, falls):
     if ends is not None:
         one, none = np.ones(1), np.zeros((1, 1))
         low, high = (np.asarray([x]) for x in ends)
-        known = Intervals("", none, one, one, one, low, high, 9, none, one, (), ("D",), ("",), functional.controls)
+        known = Intervals(
+            "", none, one, one, one, low, high, 9, none, one, (), ("D",), ("",), functional.controls, one > 0
+        )
     lines = about_numbers(found, known)
     assert len(lines) == falls and all(line.startswith("D falls to zero") for line in lines)
 

@@ -184,3 +184,22 @@ def test_a_distance_from_the_guess_bounds_each_element_with_the_bounds():
     u, (lower, upper) = np.ravel(problem.y0.u), controls.box()
     np.testing.assert_allclose(lower, [1.8, *(u - 0.1)])
     np.testing.assert_allclose(upper, [2.5, *(u + 0.1)])
+
+
+def test_controls_tell_what_of_theta_is_whose():
+    """Places, numbers, what tables list, and what is at a bound, to the round-off of a step that ends there."""
+    bounded = pdefit.Control(pdefit.transforms.Log(), bounds=(0.01, 1.0))
+    controls = fisher_functional(
+        controls={"D": bounded, "r": {}, "y0": {"u": pdefit.Control(bounds=(0.0, 2.0))}}
+    ).controls
+    assert [(c.path, span) for c, span in controls.spans] == [
+        ("D", slice(0, 1)), ("r", slice(1, 2)), ("y0.u", slice(2, controls.size))
+    ]  # fmt: skip
+    assert (
+        controls.numbers.all() and controls.tabulated.size == controls.size and len(controls.units()) == controls.size
+    )
+    assert list(np.flatnonzero(controls.mask(lambda c: c.is_state))) == list(range(2, controls.size))
+    theta = np.full(controls.size, 0.5)
+    theta[[0, 2, 3, 4]] = np.log(0.01) * (1 - 1e-16), 0.0, 2 - 2e-16, 2 - 1e-14
+    assert list(np.flatnonzero(controls.at_bound(theta))) == [0, 2, 3]
+    np.testing.assert_array_equal(controls.free(theta), ~controls.at_bound(theta))

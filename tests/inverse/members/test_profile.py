@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import decays
-from scipy import optimize
+from scipy import optimize, stats
 from small_systems import State
 
 import pdefit
@@ -108,6 +108,9 @@ def test_a_bound_ends_a_profile_and_flat_ones_are_named():
     fit = pdefit.fit(bounded, [pdefit.optimizers.LevenbergMarquardt()])
     (k,) = pdefit.profiles(fit.functional, fit.theta, ["k"])
     assert k.ends == ("bound", "bound") and (k.low, k.high) == pytest.approx((0.9, 1.1))
+    # the estimate is at a bound, too, and v alone is fitted
+    assert bounded.controls.at_bound(fit.theta).tolist() == [False, True]
+    assert k.limit == pytest.approx(stats.t.ppf(0.975, 16) ** 2 * 2 * fit.loss / 16)
     # with so much noise that a first-order decay explains the data as well
     loud = saturating(noise=0.3)
     fit = pdefit.fit(loud, [pdefit.optimizers.LevenbergMarquardt()])

@@ -66,7 +66,6 @@ def at_guess(**controls):
     return found, pdefit.intervals(objective, found.theta)
 
 
-@pytest.mark.xfail(strict=True, reason="row 7: a number at its bound gets an interval and adjusts to the data")
 def test_a_number_at_its_bound_counts_as_held():
     """It has no interval and no influence, and the interval of the other number is that of a fit of this number alone.
 

@@ -1,0 +1,137 @@
+"""A control bound to its leaf of the problem, and the part of theta that stands for its value."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from pdefit.inverse.controls._axes_and_modes import Modes
+from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.transforms import AbstractTransform
+from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.linear_operators import Smoother
+
+# up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
+FEW = 200
+
+Kind = Literal["parameter", "field", "initial", "node"]
+
+
+def kind_of(path: str, size: int) -> Kind:
+    """The kind of a control, from the part of the problem that its path begins with.
+
+    **Arguments:**
+
+    - `path`: its name, with dots.
+    - `size`: the number of its elements; a parameter of many is a field.
+    """
+    root = path.split(".")[0]
+    if root in ("y0", "nodes"):
+        return "initial" if root == "y0" else "node"
+    return "field" if size > FEW else "parameter"
+
+
+class BoundControl(eqx.Module):
+    """One control bound to its leaf of the problem.
+
+    **Arguments:**
+
+    - `name`: its path as declared, such as `y0.u`.
+    - `kind`: a parameter of few numbers, a field of many, an initial state, or node states of segments.
+    - `where`: takes its leaf out of a problem.
+    - `transform`, `scale`, `prior`, `unit`: as of `Control`.
+    - `shape`, `labels`: that of the leaf, and names of its elements.
+    - `lower`, `upper`: bounds of its value or of each element, in `unit`: leaves, which recordings may differ in.
+    - `smoothing`: the operator between its Sobolev variable and the field, or None.
+    - `base`: the search-space field around which a Sobolev variable moves.
+    - `modes`: the smooth modes whose coefficients theta holds, or None.
+    - `roughness`: the weight of every element in the smoothness prior; where `open`, a fit chooses it. None for one that
+      has neither modes nor a smoothing with an amplitude.
+    - `own`: whether each recording has its own; `recording`: its number.
+    """
+
+    name: str = eqx.field(static=True)
+    kind: Kind = eqx.field(static=True)
+    where: Callable[[Problem], Array] = eqx.field(static=True)
+    transform: AbstractTransform
+    shape: tuple[int, ...] = eqx.field(static=True)
+    scale: float = eqx.field(static=True)
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]
+    prior: AbstractPrior | None
+    unit: str = eqx.field(static=True)
+    labels: tuple[str, ...] = eqx.field(static=True)
+    smoothing: Smoother | None = eqx.field(static=True)
+    base: Array | None
+    modes: Modes | None = eqx.field(static=True, default=None)
+    roughness: Array | None = None
+    open: bool = eqx.field(static=True, default=False)
+    own: bool = eqx.field(static=True, default=False)
+    recording: int | None = eqx.field(static=True, default=None)
+
+    @property
+    def size(self) -> int:
+        """The number of elements of theta that stand for it."""
+        return int(np.prod(self.shape)) if self.modes is None else self.modes.count
+
+    @property
+    def is_field(self) -> bool:
+        """Test for a field: a control of modes, or of more elements than a table lists."""
+        return self.modes is not None or self.size > FEW
+
+    @property
+    def is_number(self) -> bool:
+        """Test for numbers of their own, with a row each in tables: neither a field nor node states."""
+        return not (self.is_field or self.is_node)
+
+    @property
+    def path(self) -> str:
+        """The name in tables: with the number of the recording where there are several, `y0.u[3]`."""
+        return self.name if self.recording is None else f"{self.name}[{self.recording}]"
+
+    @property
+    def is_node(self) -> bool:
+        """Whether it holds node states, with the segments as first axis."""
+        return self.kind == "node"
+
+    @property
+    def is_state(self) -> bool:
+        """Whether trajectories start from it."""
+        return self.kind in ("initial", "node")
+
+    def names(self) -> list[str]:
+        """A name for every element, such as `D`, `gm.Mars` or `y0.u.17`."""
+        return [f"{self.path}.{label}" if label else self.path for label in self.labels]
+
+    def to_theta(self, x: Array) -> Float[Array, " size"]:
+        """The part of theta that stands for the physical value x."""
+        search = self.transform.to_search(x)
+        if self.base is not None and self.smoothing is not None:
+            search = self.smoothing.unsmooth(search - self.base)
+        if self.modes is not None:
+            search = self.modes.coefficients(search)
+        return jnp.ravel(search) / self.scale
+
+    def to_physical(self, theta: Float[Array, " size"]) -> Array:
+        """The physical value that a part of theta stands for."""
+        return self.transform.to_physical(self.search(theta))
+
+    def search(self, theta: Float[Array, " size"]) -> Array:
+        """The value before its transform that a part of theta stands for."""
+        if self.modes is not None:
+            return self.modes.field(theta * self.scale)
+        search = jnp.reshape(theta * self.scale, self.shape)
+        if self.base is not None and self.smoothing is not None:
+            search = self.base + self.smoothing.smooth(search)
+        return search
+
+    def box(self) -> tuple[np.ndarray, np.ndarray]:
+        """The bounds in search space."""
+        ends = [np.broadcast_to(np.asarray(b, float), self.size) for b in (self.lower, self.upper)]
+        lower, upper = (
+            np.where(np.isfinite(b), np.asarray(self.transform.to_search(jnp.asarray(b))) / self.scale, b) for b in ends
+        )
+        return lower, upper
