@@ -26,7 +26,8 @@ from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_all
 from pdefit.data.readers.odd_values import about_ends
 from pdefit.data.units import unit_in_system
-from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, Logarithm, check_observed
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, check_observed
+from pdefit.inverse.problem.logarithm import Logarithm
 from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import add_noise

@@ -15,9 +15,10 @@ from pdefit._util.trees import named_fields
 from pdefit.cli.config.settings import Job, PosteriorSettings, Settings
 from pdefit.cli.run.course import control_coords, file_name
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.fields import derived, predicted
+from pdefit.cli.run.fields import derived
 from pdefit.cli.runtime.terminal import RunsProgress, say, warn
 from pdefit.inverse.fit.drivers import Traced
+from pdefit.inverse.fit.predict import states_at
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
@@ -151,7 +152,8 @@ def write_spread(
     kinds = dict.fromkeys(store.wanted(coords, exp.fitted, 2), ("mean", "std"))
     unit, finite = system.time_unit, True
     # the runs go on side by side, so that no film is held in memory
-    films = [itertools.islice(predicted(exp, functional, p), 0, exp.fitted, store.every) for p in problems]
+    fitted = exp.source.record.ts[: exp.fitted]
+    films = [itertools.islice(states_at(functional, p, fitted), 0, None, store.every) for p in problems]
     with FieldsFile(path, ts, unit, coords, kinds, store.dtype, np.zeros(ts.size), title, derived=more) as film:
         for t, *states in zip(ts, *films, strict=True):
             rows = [
