@@ -1,6 +1,6 @@
 """Fields that a run leaves in fields.h5 (observed, predicted, true), and scores of the forecast."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
                 sigma = np.asarray(record.sigma[name])
                 row[f"{name}_sigma"] = np.broadcast_to(sigma[i % len(sigma)], record.values[name].shape[1:])
             film.append({n: np.asarray(x) for n, x in row.items() if n.rpartition("_")[0] in film_kinds})
-    write_maps(problem.system, path, store.dtype, title, _undone(problem, record.at(kept), measured))
+    write_maps(problem.system, path, store.dtype, title, lambda: _undone(problem, record.at(kept), measured))
     return (score(found, record, exp.fitted, ahead, last, true) if ahead else None), last
 
 
@@ -144,7 +144,7 @@ def _undone(problem: Problem, record: Observations, names: Iterable[str]) -> dic
 
 
 def write_maps(
-    system: AbstractSystem, path: Path, dtype: str, title: str, observed: Mapping[str, np.ndarray] | None = None
+    system: AbstractSystem, path: Path, dtype: str, title: str, observed: Callable[[], dict[str, np.ndarray]] = dict
 ) -> None:
     """Write maps.h5, a film of one frame, and points.csv beside a film, for a system that reads them from it.
 
@@ -153,7 +153,7 @@ def write_maps(
     - `system`: the equations.
     - `path`: of fields.h5.
     - `dtype`, `title`: of maps.h5.
-    - `observed`: frames of observed fields that the film has through an instrument only.
+    - `observed`: makes the frames of observed fields that the film has through an instrument only; default none.
     """
     if not isinstance(system, AbstractFilmed):
         return
@@ -162,7 +162,7 @@ def write_maps(
         ts, unit = film.ts, film.time_unit
 
         def frames(kind: str) -> dict[str, Iterable[np.ndarray]]:
-            return _frames_of(film, kind) | (dict(observed or {}) if kind == "observed" else {})
+            return _frames_of(film, kind) | (observed() if kind == "observed" else {})
 
         for kind in _KINDS:
             for name, (values, where) in system.maps(ts, frames(kind)).items():

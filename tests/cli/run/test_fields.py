@@ -159,6 +159,21 @@ def test_a_system_reads_maps_and_points_from_each_kind_of_its_film(settings, tmp
             np.testing.assert_allclose(here.x, film["x"][u.argmax("x")])
 
 
+def test_maps_are_made_of_fields_and_not_of_what_the_instrument_makes_of_them(settings, tmp_path):
+    camera = pdefit.instruments.Camera(gain=3.0, offset=1.0)
+    settings = dataclasses.replace(settings, system=FilmedSettings(settings.system.node), observe=camera)
+    exp = build_experiment(settings)
+    found = pdefit.Fit(exp.functional, exp.functional.theta0, 0.0, 0.0, [], 0, "done", True, {}, [])
+    write_film(exp, found, settings.store, tmp_path / "fields.h5", "front")
+    with (
+        xarray.open_dataset(tmp_path / "fields.h5", engine="h5netcdf") as film,
+        xarray.open_dataset(tmp_path / "maps.h5", engine="h5netcdf") as maps,
+    ):
+        fields = {kind: film[f"u_state_{kind}"] for kind in ("true", "predicted")}
+        for kind, u in (fields | {"observed": (film["u_observed"] - 1) / 3}).items():
+            np.testing.assert_allclose(maps[f"mean_{kind}"][0], ((film["time"] + 1) * u).mean("time"), rtol=1e-5)
+
+
 CLAMP = Path(__file__).parents[3] / "examples" / "voltage_clamp.yaml"
 
 
