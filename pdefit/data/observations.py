@@ -62,8 +62,7 @@ class Observations(eqx.Module):
         arrays = {name: np.asarray(value) for name, value in values.items()}
         given = sigma if isinstance(sigma, Mapping) else dict.fromkeys(arrays, sigma)
         mask = {name: np.isfinite(value) for name, value in arrays.items()}
-        for name, x in arrays.items():
-            _demand_signal(name, np.where(mask[name], x, 0), np.asarray(given[name], float))
+        _demand_signal({name: x[mask[name]] for name, x in arrays.items() if np.any(mask[name])}, given)
         return Observations(
             ts=ts,
             values={name: jnp.asarray(np.where(mask[name], value, 0)) for name, value in arrays.items()},
@@ -256,10 +255,11 @@ def _placed(name: str, positions: Numbers, shape: tuple[int, ...]) -> Array:
     return jnp.asarray(np.where(np.isfinite(x), x, 0.0))
 
 
-def _demand_signal(name: str, values: np.ndarray, sigma: np.ndarray) -> None:
+def _demand_signal(values: Mapping[str, np.ndarray], sigma: Mapping[str, Numbers]) -> None:
     """Refuse standard deviations beside which all values vanish: any model would fit. A weight of 1 is taken as it is."""
-    least, largest = np.min(sigma, initial=np.inf), np.max(np.abs(values), initial=0.0)
-    if 0 < largest < _NO_SIGNAL * least and not np.all(sigma == 1):
+    reach = {n: (float(np.max(np.abs(x))), np.min(np.asarray(sigma[n], float))) for n, x in values.items()}
+    if reach and all(least != 1 and 0 < largest < _NO_SIGNAL * least for largest, least in reach.values()):
+        name, (largest, least) = next(iter(reach.items()))
         raise PdefitError(
             f"sigma of '{name}' is {least:.3g} or more, but its values reach {largest:.3g}: any model would fit them; give "
             f"sigma in the unit of the values"

@@ -266,7 +266,7 @@ class AbstractDerived(eqx.Module):
 class AbstractBaseline(eqx.Module):
     """A system with a forecast of its own that an expert would try first.
 
-    Otherwise forecasts are compared with persistence.
+    Forecasts are compared with it first, then with the last measured frame.
 
     `baseline_name` is the name of that forecast in tables.
     """
