@@ -15,7 +15,8 @@ from pdefit.inverse.fit.predict import observe, observed_coords
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import AbstractBaseline, FieldCoords
+from pdefit.systems.capabilities import AbstractBaseline
+from pdefit.systems.coordinates import FieldCoords
 
 
 def score(
@@ -55,12 +56,10 @@ def score(
     else:
         true = {n: np.where(record.mask[n][fitted:], record.values[n][fitted:], np.nan) for n in coords}
         sigma = {n: np.broadcast_to(record.sigma[n], record.values[n].shape)[fitted:] for n in coords}
-    first = next(iter(coords.values()))
-    labels = first.coords[first.dims[0]] if first.dims else np.zeros(0)
-    named = tuple(map(str, labels)) if labels.dtype.kind in "US" else ()
+    labels = next(iter(coords.values())).labels
     spread = next((n for n, where in coords.items() if is_spread(where)), None)
     forecast = {n: np.stack([frame[n] for frame in ahead]) for n in coords}
-    return skill(record.ts[fitted:], t0, forecast, known, true, sigma=sigma, labels=named, spread=spread)
+    return skill(record.ts[fitted:], t0, forecast, known, true, sigma=sigma, labels=labels, spread=spread)
 
 
 def is_spread(where: FieldCoords) -> bool:

@@ -23,25 +23,14 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.tables import write_rows
-from pdefit.systems.capabilities import AbstractDerived, AbstractDiagnosed, FieldCoords
+from pdefit.systems.capabilities import AbstractDerived, AbstractDiagnosed
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.fields import derived_coords, field_coords
 from pdefit.systems.filmed import AbstractFilmed
 from pdefit.systems.system import AbstractSystem
 
 # the kinds of fields from which a system reads maps and points
 _KINDS = ("true", "observed", "predicted")
-
-
-@eqx.filter_jit
-def diagnosed(system: AbstractSystem, t: Array, y: PyTree) -> dict[str, Array]:
-    """Diagnostics of a state by name; none of a system that has none."""
-    return system.diagnostics(t, y) if isinstance(system, AbstractDiagnosed) else {}
-
-
-@eqx.filter_jit
-def derived(system: AbstractSystem, t: Array, y: PyTree) -> dict[str, Array]:
-    """Derived fields of a state by name; none of a system that has none."""
-    return system.derived(t, y) if isinstance(system, AbstractDerived) else {}
 
 
 def diagnostic_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
@@ -53,13 +42,14 @@ def diagnostic_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoord
     return {name: FieldCoords((), {}, long_name=name.replace("_", " ")) for name in names}
 
 
-def whole_frame(system: AbstractSystem, t: float, y: PyTree) -> dict[str, Array]:
+@eqx.filter_jit
+def whole_frame(system: AbstractSystem, t: Array, y: PyTree) -> dict[str, Array]:
     """All that a film has of a state: its fields, those that are derived, and diagnostics.
 
     **Arguments:** `system`, `t`, `y`: the equations, the time and the state.
     """
-    when = jnp.asarray(t)
-    return named_fields(y) | derived(system, when, y) | diagnosed(system, when, y)
+    more = system.derived(t, y) if isinstance(system, AbstractDerived) else {}
+    return named_fields(y) | more | (system.diagnostics(t, y) if isinstance(system, AbstractDiagnosed) else {})
 
 
 def film_coords(functional: Functional) -> tuple[dict[str, FieldCoords], dict[str, FieldCoords], dict[str, str]]:
@@ -124,7 +114,9 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
             plain = as_fields(problem.observe, frame, fields)
             row = {f"{name}_observed": x for name, x in (plain | {n: frame[n] for n in measured}).items()}
             for kind, (system, y, through) in shown.items():
-                row |= {f"{names.get(n, n)}_{kind}": x for n, x in whole_frame(system, record.ts[i], y).items()}
+                row |= {
+                    f"{names.get(n, n)}_{kind}": x for n, x in whole_frame(system, jnp.asarray(record.ts[i]), y).items()
+                }
                 row |= {f"{name}_{kind}": through[name] for name in measured}
             for name in measured:
                 sigma = np.asarray(record.sigma[name])

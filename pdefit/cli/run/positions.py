@@ -6,7 +6,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit.data.readers.frames import Frames
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 # tolerance, as a fraction of the distance between points; the precision of the file is added to it
 _TOLERANCE = 1e-3

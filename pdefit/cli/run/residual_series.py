@@ -20,9 +20,8 @@ def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) ->
     series: dict[str, np.ndarray] = {}
     for name, weighted in residuals.items():
         value = by_frame(functional, name, weighted)
-        axis = coords[name]
-        labels = axis.coords[axis.dims[0]] if axis.dims else np.zeros(0)
-        if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:
+        labels = coords[name].labels
+        if labels and value.ndim > 1 and len(labels) == value.shape[1]:
             for k, label in enumerate(labels):
                 series |= _columns(f"{name} {label}", value[:, k])
         else:

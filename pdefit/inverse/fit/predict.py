@@ -20,7 +20,7 @@ from pdefit.inverse.problem.at_points import At
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
 from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.fields import field_coords
 
 Times = Observations | np.ndarray | Sequence[float]
@@ -176,8 +176,8 @@ def as_fields(
     - `frame`: the values of every variable at one time, NaN where missing.
     - `fields`: the axes of each field.
     """
-    shapes = {n: tuple(where.coords[dim].size for dim in where.dims) for n, where in fields.items()}
-    return {n: x for n, x in instrument.returned(frame, fields).items() if np.shape(x) == shapes.get(n)}
+    shown = instrument.returned(frame, fields)
+    return {n: x for n, x in shown.items() if n in fields and np.shape(x) == fields[n].shape}
 
 
 def observed_coords(functional: Functional) -> dict[str, FieldCoords]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.system import AbstractSystem
 
 

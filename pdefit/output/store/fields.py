@@ -12,7 +12,7 @@ from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.fields import Field
 from pdefit.data.readers.formats import opened
 from pdefit.output.store import _surviving as surviving
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 # frames are written together until they fill this many bytes
 _BLOCK = 1 << 20
@@ -71,7 +71,7 @@ class FieldsFile:
                 for dim in where.dims:
                     if dim not in self._file:
                         self._dimension(dim, where.coords[dim], where.coord_units.get(dim, "1"))
-                shape = tuple(where.coords[d].size for d in where.dims)
+                shape = where.shape
                 size = int(np.prod(shape)) * np.dtype(dtype).itemsize
                 frame_bytes += size * len(have)
                 rows = max(1, min(ts.size, 65536 // max(size, 1)))
