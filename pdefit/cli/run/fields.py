@@ -53,7 +53,7 @@ def whole_frame(system: AbstractSystem, t: Array, y: PyTree) -> dict[str, Array]
 
 
 def film_coords(functional: Functional) -> tuple[dict[str, FieldCoords], dict[str, FieldCoords], dict[str, str]]:
-    """Axes of all that a film shows of a fit: what the system has of a state, and what the instrument observes beside it.
+    """Axes of the fields of a film: those of a state, derived ones among them, and what the instrument observes beside them.
 
     Last come the names of fields in the film that differ: `u_state` beside `u`, which the instrument makes of it.
 
@@ -61,10 +61,10 @@ def film_coords(functional: Functional) -> tuple[dict[str, FieldCoords], dict[st
     """
     problem = functional.problem
     coords = field_coords(problem.system, problem.y0) | derived_coords(problem.system)
-    coords |= diagnostic_coords(problem.system, problem.y0)
     plain = as_fields(problem.observe, {n: np.zeros(x.shape) for n, x in functional.observed.items()}, coords)
     measured = {n: where for n, where in observed_coords(functional).items() if n not in plain}
-    names = {n: f"{n}_state" for n in coords if n in measured}
+    every = coords | diagnostic_coords(problem.system, problem.y0)
+    names = {n: f"{n}_state" for n in every if n in measured}
     return {names.get(n, n): where for n, where in coords.items()}, measured, names
 
 
@@ -80,11 +80,9 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     problem, record, true_states = found.problem, exp.source.record, exp.source.true_states
     total, true = record.ts.size, None if true_states is None else (exp.truth or problem, true_states)
     coords, measured, names = film_coords(found.functional)
-    scalars, more = (
-        [names.get(n, n) for n in listed]
-        for listed in (diagnostic_coords(problem.system, problem.y0), derived_coords(problem.system))
-    )
-    wanted = store.wanted({n: x for n, x in (coords | measured).items() if n not in scalars}, total, 3)
+    scalars = {names.get(n, n): x for n, x in diagnostic_coords(problem.system, problem.y0).items()}
+    more = [names.get(n, n) for n in derived_coords(problem.system)]
+    wanted = store.wanted(coords | measured, total, 3)
     measured = {n: where for n, where in measured.items() if n in wanted}
     fields = field_coords(problem.system, problem.y0)
     seen = as_fields(problem.observe, {n: np.asarray(x[0]) for n, x in record.values.items()}, fields)
@@ -95,7 +93,7 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     phase = (np.arange(total) >= exp.fitted).astype(np.int8)
     ahead: list[dict[str, np.ndarray]] = []
     last: PyTree = problem.y0
-    where, ts = coords | measured, record.ts[kept]
+    where, ts = coords | scalars | measured, record.ts[kept]
     with FieldsFile(
         path, ts, unit, where, film_kinds, store.dtype, phase[kept], title, scalars, more, measured
     ) as film:
