@@ -60,6 +60,8 @@ from pdefit.inverse.fit.choose_solver import choose_solver as choose_solver
 from pdefit.inverse.fit.choose_stages import choose_stages as choose_stages
 from pdefit.inverse.fit.fit import Fit as Fit
 from pdefit.inverse.fit.fit import fit as fit
+from pdefit.inverse.fit.predict import Prediction as Prediction
+from pdefit.inverse.fit.predict import predict as predict
 from pdefit.inverse.fit.stages import Reweight as Reweight
 from pdefit.inverse.fit.stages import Stage as Stage
 from pdefit.inverse.members.bootstrap import Bootstrap as Bootstrap

@@ -9,7 +9,6 @@ from pdefit.systems.capabilities import AbstractDerived as AbstractDerived
 from pdefit.systems.capabilities import AbstractDiagnosed as AbstractDiagnosed
 from pdefit.systems.capabilities import AbstractDriven as AbstractDriven
 from pdefit.systems.capabilities import AbstractExact as AbstractExact
-from pdefit.systems.capabilities import AbstractGridded as AbstractGridded
 from pdefit.systems.capabilities import AbstractMechanical as AbstractMechanical
 from pdefit.systems.capabilities import AbstractReduced as AbstractReduced
 from pdefit.systems.capabilities import AbstractRefinable as AbstractRefinable
@@ -17,7 +16,7 @@ from pdefit.systems.capabilities import AbstractStable as AbstractStable
 from pdefit.systems.capabilities import AbstractSwitched as AbstractSwitched
 from pdefit.systems.capabilities import AbstractVerifiable as AbstractVerifiable
 from pdefit.systems.capabilities import Example as Example
-from pdefit.systems.capabilities import FieldCoords as FieldCoords
+from pdefit.systems.coordinates import FieldCoords as FieldCoords
 from pdefit.systems.filmed import AbstractFilmed as AbstractFilmed
 from pdefit.systems.linear_operators import AbstractDiagonal as AbstractDiagonal
 from pdefit.systems.linear_operators import AbstractSmoothed as AbstractSmoothed

@@ -6,7 +6,7 @@ from pdefit.inverse.problem.at_points import At as At
 from pdefit.inverse.problem.camera import Camera as Camera
 from pdefit.inverse.problem.instrument import AbstractObservationOperator as AbstractObservationOperator
 from pdefit.inverse.problem.instrument import Compose as Compose
-from pdefit.inverse.problem.instrument import Logarithm as Logarithm
 from pdefit.inverse.problem.instrument import ObserveAll as ObserveAll
 from pdefit.inverse.problem.instrument import Select as Select
 from pdefit.inverse.problem.instrument import Subsample as Subsample
+from pdefit.inverse.problem.logarithm import Logarithm as Logarithm

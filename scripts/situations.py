@@ -40,7 +40,6 @@ from pdefit.cli.run.fit import _intervals
 from pdefit.cli.run.quality import fit_quality
 from pdefit.cli.runtime.environment import forget_programs, prepare
 from pdefit.inverse.objective.compiled import RESIDUALS, WEIGHTED
-from pdefit.systems.capabilities import AbstractGridded
 
 EQUATIONS = Path(__file__).with_name("situations_equations.py")
 # a term is visible beyond the first, and invisible below the second
@@ -97,7 +96,7 @@ def _write_film(name: str, row: Row, seed: int, folder: Path) -> Section:
         file["time"] = record.ts
         for variable, film in measured.items():
             file[variable] = film.astype(row.dtype)
-        for where in system.coords().values() if isinstance(system, AbstractGridded) else ():
+        for where in system.coords().values():
             for dim, positions in where.coords.items():
                 if dim not in file:
                     file[dim] = positions
@@ -178,7 +177,7 @@ def _save(path: Path, exp: Experiment, found: Any, known: Any, along: np.ndarray
     """Write what a verdict may look at."""
     functional, layout = found.functional, found.functional.layout
     data, system = functional.observations, functional.problem.system
-    coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    coords = system.coords()
     controls = functional.controls
     arrays: dict[str, Any] = {
         "chi2": sum(float(np.sum(r**2)) for r in found.residuals.values()),

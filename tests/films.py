@@ -7,7 +7,7 @@ import numpy as np
 
 from pdefit._util.atomic import write_json
 from pdefit.output.store.fields import FieldsFile
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 NUMBER = FieldCoords((), {}, "1", "population")
 LINE = FieldCoords(("s",), {"s": np.linspace(-1.0, 1.0, 33)}, "mV", "voltage", {"s": "mm"})

@@ -47,7 +47,6 @@ class Lines(pdefit.AbstractSystem):
 class Decay(
     pdefit.AbstractSystem,
     pdefit.capabilities.AbstractVerifiable,
-    pdefit.capabilities.AbstractGridded,
     pdefit.capabilities.AbstractExact,
 ):
     """u' = -k u from (1, 2, 3)."""

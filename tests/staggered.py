@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import pdefit
-from pdefit.capabilities import AbstractGridded, FieldCoords
+from pdefit.capabilities import FieldCoords
 
 
 class Fields(NamedTuple):
@@ -16,7 +16,7 @@ class Fields(NamedTuple):
     c: jax.Array
 
 
-class Staggered(pdefit.AbstractSystem, AbstractGridded):
+class Staggered(pdefit.AbstractSystem):
     """u' = v' = c' = 0, each component of the velocity on its faces."""
 
     time_unit: ClassVar[str] = "s"

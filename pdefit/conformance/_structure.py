@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 from pdefit._util.trees import cast, named_fields
 from pdefit.conformance._subject import Subject, finite, gap, rates, relative, size
 from pdefit.conformance.report import Finding, at_least, at_most, not_applicable
-from pdefit.systems.capabilities import AbstractGridded, AbstractRefinable
+from pdefit.systems.capabilities import AbstractRefinable
 
 # relative difference by the same arithmetic in another order, where rates are small differences of large terms
 _SAME = 1e-9
@@ -114,10 +114,10 @@ def _is_floating(x: Any) -> bool:
 
 
 def coordinates(subject: Subject) -> Iterator[Finding]:
-    """Coordinates of an AbstractGridded system: a name and a value for every index of every field."""
+    """Coordinates of a system that states them: a name and a value for every index of every field."""
     system, name = subject.system, "coordinates that do not fit their field"
-    if not isinstance(system, AbstractGridded):
-        yield not_applicable(name, "the system is not AbstractGridded, so films have numbered axes")
+    if not system.coords():
+        yield not_applicable(name, "the system states no coords, so films have numbered axes")
         return
     coords, fields = system.coords(), named_fields(subject.y0)
     wrong = sorted(set(coords) ^ set(fields))

@@ -14,6 +14,9 @@ from pdefit._util.memory import too_large
 
 Numbers = ArrayLike | float | int
 
+# largest value, in standard deviations, of data that say nothing
+_NO_SIGNAL = 1e-4
+
 
 class Observations(eqx.Module):
     """Values of named variables at increasing times, with masks and standard deviations.
@@ -52,13 +55,14 @@ class Observations(eqx.Module):
         - `ts`: the times, increasing, (T,), in the system's time unit.
         - `values`: for each variable an array, (T, ...), in the model's unit.
         - `sigma`: one standard deviation for all variables (default 1), or one entry for each: a number, (n,) along the
-          first axis after time, or an array that broadcasts to the values.
+          first axis after time, or an array that broadcasts to the values. One beside which all values vanish is refused.
         - `positions`: for variables measured at points of their own, values (T, n), the coordinates of these points, (n, d)
           or (T, n, d). A point without a value may have any.
         """
         arrays = {name: np.asarray(value) for name, value in values.items()}
         given = sigma if isinstance(sigma, Mapping) else dict.fromkeys(arrays, sigma)
         mask = {name: np.isfinite(value) for name, value in arrays.items()}
+        _demand_signal({name: x[mask[name]] for name, x in arrays.items() if np.any(mask[name])}, given)
         return Observations(
             ts=ts,
             values={name: jnp.asarray(np.where(mask[name], value, 0)) for name, value in arrays.items()},
@@ -249,6 +253,17 @@ def _placed(name: str, positions: Numbers, shape: tuple[int, ...]) -> Array:
             f"got {shape} and {np.shape(positions)}"
         )
     return jnp.asarray(np.where(np.isfinite(x), x, 0.0))
+
+
+def _demand_signal(values: Mapping[str, np.ndarray], sigma: Mapping[str, Numbers]) -> None:
+    """Refuse standard deviations beside which all values vanish: any model would fit. A weight of 1 is taken as it is."""
+    reach = {n: (float(np.max(np.abs(x))), np.min(np.asarray(sigma[n], float))) for n, x in values.items()}
+    if reach and all(least != 1 and 0 < largest < _NO_SIGNAL * least for largest, least in reach.values()):
+        name, (largest, least) = next(iter(reach.items()))
+        raise PdefitError(
+            f"sigma of '{name}' is {least:.3g} or more, but its values reach {largest:.3g}: any model would fit them; give "
+            f"sigma in the unit of the values"
+        )
 
 
 def _align(sigma: np.ndarray, shape: tuple[int, ...]) -> Array:

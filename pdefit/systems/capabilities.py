@@ -12,36 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.data.observations import Observations
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.system import AbstractSystem
-
-
-@dataclasses.dataclass(frozen=True)
-class FieldCoords:
-    """Dimensions, coordinates and unit of a field of the state.
-
-    **Arguments:**
-
-    - `dims`: the name of each axis.
-    - `coords`: for each dimension its values (n,): positions of cells as numbers, or labels such as names of bodies.
-    - `unit`: the unit of the field; default "1".
-    - `long_name`: the field in words, for pictures and files.
-    - `coord_units`: for each dimension the unit of its values; "1" for one that is left out.
-    - `vector`, `component`: for a component of a vector the vector's name, such as `velocity`, and the name of the axis
-      along which it points, such as `x`. Pictures then have arrows.
-    - `radius`: of a sphere, in the length of vectors on it, where the two dimensions are its colatitude and longitude in
-      radians. Pictures then show it from outside; 0 where there is no sphere.
-
-    A dimension of positions on the faces between cells ends in `_face`, such as `x_face`, along the axis `x`.
-    """
-
-    dims: tuple[str, ...]
-    coords: dict[str, np.ndarray]
-    unit: str = "1"
-    long_name: str = ""
-    coord_units: dict[str, str] = dataclasses.field(default_factory=dict)
-    vector: str = ""
-    component: str = ""
-    radius: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,14 +52,6 @@ class AbstractVerifiable(eqx.Module):
 
         - `resolution`: the number of cells along an axis, or of bodies.
         """
-
-
-class AbstractGridded(eqx.Module):
-    """A system that names the axes of its fields, along a grid or a list of bodies."""
-
-    @abc.abstractmethod
-    def coords(self) -> dict[str, FieldCoords]:
-        """Dimensions, coordinates, unit and long name of every field of the state, by the field's name."""
 
 
 class AbstractRefinable(eqx.Module):
@@ -266,7 +230,7 @@ class AbstractDerived(eqx.Module):
 class AbstractBaseline(eqx.Module):
     """A system with a forecast of its own that an expert would try first.
 
-    Otherwise forecasts are compared with persistence.
+    Forecasts are compared with it first, then with the last measured frame.
 
     `baseline_name` is the name of that forecast in tables.
     """

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.trees import named_fields
-from pdefit.systems.capabilities import AbstractDerived, AbstractGridded, AbstractRefinable, FieldCoords
+from pdefit.systems.capabilities import AbstractDerived, AbstractRefinable
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.system import AbstractSystem, unit_in
 
@@ -50,7 +51,7 @@ def declared_fields(state: PyTree) -> dict[str, FieldInfo]:
     return declared
 
 
-class AbstractFieldSystem(AbstractSystem, AbstractGridded, AbstractRefinable):
+class AbstractFieldSystem(AbstractSystem, AbstractRefinable):
     """Equations for scalar fields at the points of one grid.
 
     The state is a `NamedTuple` of arrays of the grid's shape, each declared with `pdefit.field`. Coordinates, units and
@@ -82,15 +83,7 @@ def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
     - `system`: the equations.
     - `y`: a state, or arrays of its shapes.
     """
-    if isinstance(system, AbstractGridded):
-        return system.coords()
-    return {
-        name: FieldCoords(
-            dims=tuple(f"{name}_{i}" for i in range(np.ndim(x))),
-            coords={f"{name}_{i}": np.arange(n) for i, n in enumerate(np.shape(x))},
-        )
-        for name, x in named_fields(y).items()
-    }
+    return system.coords() or {name: FieldCoords.numbered(name, np.shape(x)) for name, x in named_fields(y).items()}
 
 
 def derived_coords(system: AbstractSystem) -> dict[str, FieldCoords]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import equinox as eqx
 import numpy as np
 
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 
 class AbstractFilmed(eqx.Module):

@@ -15,7 +15,7 @@ from pdefit._util.block_mean import block_mean, is_whole, prolong
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
 from pdefit.systems.boundary import AbstractBoundary, NoFlux
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.inputs import is_input, value_at
 
 # arrays of the grid's size that a run holds at least: a state, its coordinates and the stages of a step

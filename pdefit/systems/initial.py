@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
-from pdefit.systems.capabilities import AbstractConstrained, AbstractGridded
+from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
 
 # iterations at most, and the change, in units of round-off, at which a state stands still
@@ -123,7 +123,7 @@ class Steady(AbstractInitial):
             if value is not None:
                 given[name] = jnp.broadcast_to(value.astype(given[name].dtype), given[name].shape)
         free = [name for name in given if name not in self.hold]
-        join, apart = _vector([given[name] for name in free], isinstance(system, AbstractGridded))
+        join, apart = _vector([given[name] for name in free], bool(system.coords()))
 
         def filled(z: Array, fields: dict[str, Array]) -> PyTree:
             fields = fields | dict(zip(free, apart(z), strict=True))

@@ -13,6 +13,7 @@ from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.units import unit_in_system
+from pdefit.systems.coordinates import FieldCoords
 
 # the parts of a problem beside its system, by their names in controls
 PARTS = ("y0", "observe", "nodes", "args")
@@ -57,6 +58,13 @@ class AbstractSystem(eqx.Module):
         - `key`: of random initial states. One that is not random ignores it.
         """
 
+    def coords(self) -> dict[str, FieldCoords]:
+        """Dimensions, coordinates, unit and long name of every field of the state, by the field's name.
+
+        Empty by default: axes then have running numbers, and fields no unit.
+        """
+        return {}
+
 
 @dataclasses.dataclass(frozen=True)
 class ParameterInfo:
@@ -89,7 +97,7 @@ def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: t
       and system: `length^2/time` is `um^2/s` on a grid in um. `mm^2/s` is refused there, because numbers are not converted.
     - `positive`: whether it must be positive, which guesses are checked for.
     - `doc`: the parameter in words, for tables.
-    - `dims`: the axes of an array parameter, by dimensions that `AbstractGridded.coords` labels. Tables then have names
+    - `dims`: the axes of an array parameter, by dimensions that `AbstractSystem.coords` labels. Tables then have names
       such as `gm.Mars` in place of `gm.4`.
     - `kwargs`: passed on to `equinox.field`, such as `default`.
     """

@@ -18,7 +18,6 @@ from pdefit.capabilities import (
     AbstractConstrained,
     AbstractDataState,
     AbstractDiagnosed,
-    AbstractGridded,
     AbstractRefinable,
     AbstractStable,
     FieldCoords,
@@ -29,7 +28,6 @@ from pdefit_flow.projection import project
 
 class AbstractPlanarFlow(
     pdefit.AbstractSystem,
-    AbstractGridded,
     AbstractRefinable,
     AbstractConstrained,
     AbstractStable,

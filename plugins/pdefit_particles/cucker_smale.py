@@ -15,7 +15,6 @@ from pdefit_particles.bodies import State
 class CuckerSmale(
     pdefit.AbstractSystem,
     pdefit.capabilities.AbstractVerifiable,
-    pdefit.capabilities.AbstractGridded,
     pdefit.capabilities.AbstractConservative,
 ):
     """n particles in the plane, each of which takes over the velocity of the others, the near ones most.

@@ -47,7 +47,6 @@ class Pairs(NamedTuple):
 class AbstractGravity(
     pdefit.AbstractSystem,
     pdefit.capabilities.AbstractVerifiable,
-    pdefit.capabilities.AbstractGridded,
     pdefit.capabilities.AbstractBaseline,
     pdefit.capabilities.AbstractDataState,
 ):

@@ -16,7 +16,6 @@ from pdefit_particles.bodies import AbstractBodies, State
 class LennardJones(
     AbstractBodies,
     pdefit.capabilities.AbstractVerifiable,
-    pdefit.capabilities.AbstractGridded,
     pdefit.capabilities.AbstractConservative,
     pdefit.capabilities.AbstractDataGuess,
 ):

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import pdefit
-from pdefit.capabilities import AbstractGridded, AbstractStable, AbstractVerifiable, Example, FieldCoords
+from pdefit.capabilities import AbstractStable, AbstractVerifiable, Example, FieldCoords
 from pdefit.terms import AbstractTerm, Formula
 from pdefit_reaction._slope import largest_slope
 
@@ -23,7 +23,7 @@ class State(NamedTuple):
     u: Float[Array, "well x"]
 
 
-class FreeInvasion(pdefit.AbstractSystem, AbstractGridded, AbstractStable, AbstractVerifiable):
+class FreeInvasion(pdefit.AbstractSystem, AbstractStable, AbstractVerifiable):
     """Invasion of free space by cells: u_t = div(D(u) grad u) + w f(u), with two functions of the density that nobody knows.
 
     All wells are one state; they exchange nothing. D and f are terms:

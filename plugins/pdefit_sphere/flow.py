@@ -15,7 +15,6 @@ from pdefit.capabilities import (
     AbstractDerived,
     AbstractDiagnosed,
     AbstractDiagonal,
-    AbstractGridded,
     AbstractStable,
     FieldCoords,
 )
@@ -35,7 +34,6 @@ class Velocity(NamedTuple):
 class AbstractSphereFlow(
     pdefit.AbstractSystem,
     AbstractDiagonal,
-    AbstractGridded,
     AbstractConstrained,
     AbstractStable,
     AbstractDataState,

@@ -36,11 +36,9 @@ def main(words: list[str]):
 def line(summary: Path) -> str:
     """The scores of one fit."""
     run = json.loads(summary.read_text())
-    gain = run["parameters"]["observe.gain"]["estimate"]
     with h5py.File(summary.parent / "fields.h5") as file:
         ts, phase = (np.asarray(file[n]) for n in ("time", "phase"))
-        # fields of the model, and the film as it is
-        seen, found = (gain * np.asarray(file[n]) for n in ("u_observed", "u_predicted"))
+        seen, found = (np.asarray(file[n]) for n in ("u_observed", "u_predicted"))
     cells = [run["verdict"]]
     inside, after = phase == 0, phase == 1
     left = np.mean((seen - found)[inside] ** 2) - SIGMA**2

@@ -42,7 +42,7 @@ class State(NamedTuple):
     v: Float[Array, "nx ny"]
 
 
-class FitzHughNagumo(pdefit.AbstractSystem, pdefit.capabilities.AbstractGridded):
+class FitzHughNagumo(pdefit.AbstractSystem):
     """u_t = D lap u + u - u^3/3 - v, v_t = eps (u + b - c v). Source: R. FitzHugh (1961), doi:10.1016/S0006-3495(61)86902-6."""
 
     time_unit: ClassVar[str] = "1"

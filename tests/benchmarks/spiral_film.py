@@ -39,7 +39,7 @@ def line(summary: Path) -> str:
             cells.append(f"{100 * off / truth.attrs[name]:+.2f} ({off / (high - low) * 2 * 1.96:+.1f})")
         for time, *exact in zip(truth["time"], truth["u"], truth["v"], strict=True):
             frame = np.argmin(np.abs(fields["time"][...] - time))
-            off = [fields[f"{n}_predicted"][frame] - x for n, x in zip("uv", exact, strict=True)]
+            off = [fields[f"{n}_predicted"][frame] - x for n, x in zip(("u_state", "v"), exact, strict=True)]
             rms = [100 * np.sqrt(np.mean(e**2) / np.mean(x**2)) for e, x in zip(off, exact, strict=True)]
             cells.append(", ".join(f"{x:.1f}" for x in rms))
     return f"{found['verdict']} | {' | '.join(cells)} |"

@@ -52,7 +52,7 @@ def test_fit_leaves_a_complete_run_directory(fitted):
         out.strip().splitlines()[-1].startswith(summary["verdict"])
         and summary["verdict"] in (run / "run.log").read_text()
     )
-    assert summary["forecast"]["baseline"]["name"] == "persistence"
+    assert summary["forecast"]["baseline"]["name"] == "last frame"
     assert {"compile", "forward", "gradient"} <= set(summary["seconds"])
     # the parts are all of the run
     parts = ("imports", "data", "plan", "certificates", "fit", "intervals", "forecast", "writing", "pictures")

@@ -60,7 +60,6 @@ def test_inconsistent_observations_are_refused(changes):
         observations(**changes)
 
 
-@pytest.mark.xfail(strict=True, reason="row 8: a sigma beyond the range of the data is taken")
 def test_a_sigma_beyond_the_range_of_the_data_is_refused():
     """Its fit would be fitted to the noise whatever the model says."""
     system, ts = Decay(k=jnp.asarray(1.0)), np.linspace(0.0, 1.0, 5)

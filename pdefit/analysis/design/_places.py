@@ -8,7 +8,7 @@ import numpy as np
 
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.observed_fields import positions_of
-from pdefit.systems.capabilities import AbstractGridded, FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 # values that are places of their own; and pieces of an axis, for one, two and more long axes
 _FEW, _PIECES = 64, {0: 1, 1: 32, 2: 8}
@@ -48,7 +48,7 @@ def described(functional: Functional, shapes: dict[str, tuple[int, ...]]) -> dic
     - `shapes`: of the variables, observed or hidden.
     """
     problem, data = functional.problem, functional.observations
-    fields = dict(problem.system.coords()) if isinstance(problem.system, AbstractGridded) else {}
+    fields = problem.system.coords()
     observe = problem.instrument.placed(data.positions_at(0))
     moved = positions_of(observe, float(data.ts[0]), problem.y0, problem.args, fields) if fields else {}
     # axes of labels keep those of the field

@@ -20,7 +20,6 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import Single
-from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.terms.expression import Expression
 from pdefit.systems.terms.formula import Formula
 from pdefit.systems.terms.unknown import unknown_terms
@@ -180,7 +179,7 @@ def _ready(
         raise PdefitError(
             "discover expects one trajectory, since windows begin at noisy data; end with a stage without them"
         )
-    units = {f: c.unit for f, c in system.coords().items()} if isinstance(system, AbstractGridded) else {}
+    units = {f: c.unit for f, c in system.coords().items()}
     candidates = {n: library.of(n, term.inputs, units) for n, term in learned.items()}
     made, begin = with_candidates(functional, theta, candidates)
     kept = {n: term.expressions for n, term in combinations(made).items()}

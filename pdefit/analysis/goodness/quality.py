@@ -20,7 +20,6 @@ from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.held import Held
-from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.interpolant import Interpolant
 from pdefit.systems.time_series import TimeSeries
 
@@ -236,7 +235,7 @@ def whiteness(functional: Functional, residuals: Mapping[str, np.ndarray]) -> di
 def _grid_axes(functional: Functional, name: str, ndim: int) -> tuple[str, ...]:
     """Names of the axes along which a field has neighbours in space; empty for lists and fields without a grid."""
     system = functional.problem.system
-    where = system.coords().get(name) if isinstance(system, AbstractGridded) else None
+    where = system.coords().get(name)
     if where is None or len(where.dims) != ndim or any(where.coords[d].dtype.kind not in "fiu" for d in where.dims):
         return ()
     return where.dims

@@ -139,7 +139,7 @@ def _difference(first: RunFiles, other: RunFiles) -> str:
             for part in np.array_split(np.arange(x.sizes["time"]), x.size // _AT_ONCE + 1):
                 if not np.allclose(x[part], y[part], 0.0, room, equal_nan=True):
                     return f"{name} has other values"
-    # a film has no observations of a field that is seen at some of its points only; then the settings of the data decide
+    # without a common observed variable the settings of the data decide
     is_seen = any(name.endswith("_observed") for name in common)
     keys = differences(_configuration(first), _configuration(other))
     changed = [*sorted(alone), *(key for key in keys if key.split(".")[0] in _DATA)]

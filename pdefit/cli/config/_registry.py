@@ -59,11 +59,11 @@ from pdefit.inverse.problem.camera import Camera
 from pdefit.inverse.problem.instrument import (
     AbstractObservationOperator,
     Compose,
-    Logarithm,
     ObserveAll,
     Select,
     Subsample,
 )
+from pdefit.inverse.problem.logarithm import Logarithm
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
 from pdefit.systems.boundary import AbstractBoundary, Dirichlet, Ends, Neumann, NoFlux, Periodic, Robin
 from pdefit.systems.fourier_grid import FourierGrid

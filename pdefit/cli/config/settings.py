@@ -41,7 +41,7 @@ from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,8 +13,7 @@ from pdefit.data.readers.fields import EVALUATION, open_film
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.vector import Controls
 from pdefit.output.store.fields import FieldsFile
-from pdefit.systems.capabilities import FieldCoords
-from pdefit.systems.fields import field_coords
+from pdefit.systems.coordinates import FieldCoords
 
 # a frame follows when there were so many times as many evaluations as at the one before
 _APART = 1.5
@@ -38,11 +36,12 @@ class Course:
         self._about, self._names = (path, dtype, title), dict[str, str]()
         self._coords, self._truth = dict[str, FieldCoords](), dict[str, np.ndarray]()
         for control in exp.functional.controls.items:
-            if control.is_number or control.is_node or not (control.is_state or _grid(exp, control) is not None):
+            on_grid = exp.first.problem.axes(control.name, control.shape) is not None
+            if control.is_number or control.is_node or not (control.is_state or on_grid):
                 continue
             coords, truth, name = control_coords(exp, control), exp.true_value(control), file_name(control.path)
             # recordings may have grids of their own, and a truth its own
-            if tuple(coords.coords[dim].size for dim in coords.dims) == control.shape:
+            if coords.shape == control.shape:
                 self._names[control.path], self._coords[name] = name, coords
                 if truth is not None and truth.shape == control.shape:
                     self._truth[name] = truth
@@ -90,18 +89,7 @@ def file_name(path: str) -> str:
     return path.removeprefix("y0.").replace(".", "_").replace("[", "_").rstrip("]")
 
 
-def _grid(exp: Experiment, control: BoundControl) -> Any:
-    """The grid on whose points a control lies; None for another control."""
-    grid = getattr(exp.first.problem.system, "grid", None)
-    return grid if getattr(grid, "shape", None) == control.shape else None
-
-
 def control_coords(exp: Experiment, control: BoundControl) -> FieldCoords:
-    """The axes of a control: those of its field of the state, those of the grid, or running numbers."""
-    problem, (root, _, name) = exp.first.problem, control.name.partition(".")
-    if root == "y0":
-        return field_coords(problem.system, problem.y0)[name or "y"]
-    if (grid := _grid(exp, control)) is not None:
-        return grid.coords(control.unit, control.path)
-    axes = {f"{control.path}_{i}": np.arange(n) for i, n in enumerate(control.shape)}
-    return FieldCoords(tuple(axes), axes, control.unit)
+    """The axes of a control, as `Problem.axes` states them, or running numbers."""
+    stated = exp.first.problem.axes(control.name, control.shape, control.unit)
+    return stated or FieldCoords.numbered(file_name(control.path), control.shape, control.unit)

@@ -13,10 +13,9 @@ from pdefit.analysis.forecast.peak_times import PeakTimes
 from pdefit.analysis.forecast.skill import VALID_BELOW, Skill
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say, warn
+from pdefit.inverse.fit.predict import observed_coords
 from pdefit.inverse.fit.result import Fit
 from pdefit.output.store.tables import write_series
-from pdefit.systems.capabilities import AbstractBaseline
-from pdefit.systems.fields import field_coords
 
 
 def check_lyapunov(wanted: bool, exp: Experiment) -> None:
@@ -37,9 +36,7 @@ def forecast_summary(
     - `last`: state at the end of the fit.
     - `with_lyapunov`: whether to compute the largest Lyapunov exponent.
     """
-    system = found.problem.system
-    start, unit = float(exp.source.record.ts[exp.fitted - 1]), system.time_unit
-    coords = field_coords(system, exp.functional.problem.y0)
+    start, unit = float(exp.source.record.ts[exp.fitted - 1]), found.problem.system.time_unit
     exponent = _lyapunov(exp, found, last, console) if with_lyapunov else None
     summary = {
         "horizon": float(skill.ts[-1]) - start,
@@ -48,11 +45,10 @@ def forecast_summary(
         "valid_time": skill.valid_time,
         "valid_to_end": skill.valid_to_end,
         "valid_below": VALID_BELOW,
-        "unit": next(iter(coords.values())).unit if skill.per_label else "",
-        "baseline": {
-            "name": system.baseline_name if isinstance(system, AbstractBaseline) else "persistence",
-            "relative_l2_at_end": float(skill.baseline_l2[-1]),
-        },
+        "unit": next(iter(observed_coords(found.functional).values())).unit if skill.per_label else "",
+        "baseline": {"name": skill.baseline, "relative_l2_at_end": float(skill.baseline_l2[-1])},
+        "baselines": {name: float(error[-1]) for name, error in skill.baselines.items()},
+        "better": skill.better,
         "peak_time": None if skill.peaks is None else _peak_time(skill.peaks, unit),
         "lyapunov": None if exponent is None else _parting(exponent, skill.valid_time, unit),
         "per_label": {
@@ -92,6 +88,8 @@ def in_words(summary: dict[str, Any], unit: str) -> str:
         if np.isfinite(error)
         else f"not finite at its end, because the model blows up; error of {name} there {baseline}",
     ]
+    if summary["better"] is not None:
+        parts.append(f"over all of it {summary['better']} is better")
     peak, parting = summary["peak_time"], summary["lyapunov"]
     if peak is not None:
         off = "no peak of" if np.isnan(peak["error"]) else f"peaks {peak['error']:.3g}{unit} off in"

@@ -26,12 +26,14 @@ from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_all
 from pdefit.data.readers.odd_values import about_ends
 from pdefit.data.units import unit_in_system
-from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, Logarithm, check_observed
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, check_observed
+from pdefit.inverse.problem.logarithm import Logarithm
 from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import add_noise
 from pdefit.inverse.shooting.nodes import node_states
-from pdefit.systems.capabilities import AbstractDataState, AbstractDriven, AbstractGridded, FieldCoords
+from pdefit.systems.capabilities import AbstractDataState, AbstractDriven
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.system import AbstractSystem, parameters
 
 
@@ -156,7 +158,7 @@ def observed_data(
     - `system`: with units, and positions of what it observes.
     """
     times, observe = settings.times, settings.observe
-    coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    coords = system.coords()
     # an operator may state units of what it observes
     stated = (observe if observe.lacks_points else observe.on(system)).moved(coords) or {}
     fields = {**stated, **coords}

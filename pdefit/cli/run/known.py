@@ -19,7 +19,7 @@ from pdefit.data.readers.observations import about_units, read_arrays
 from pdefit.data.readers.recordings import part_of
 from pdefit.data.readers.variable import DataFile, Variable, in_memory
 from pdefit.data.units import conversion
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.grid import AbstractGrid
 from pdefit.systems.system import AbstractSystem, parameters
 
@@ -95,7 +95,7 @@ def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:
 def _film(stored: Variable, key: str, places: FieldCoords, data: DataSettings) -> tuple[Variable, FieldCoords]:
     """An array as a film of two equal frames, so that it is read as data are, with the axes in the order of the grid."""
     shape, names = stored.shape, [name.lower() for name in data.axes.get(key, stored.labels)]
-    sizes = [places.coords[dim].size for dim in places.dims]
+    sizes = [*places.shape]
     called = [(data.coordinates.get(dim) or dim).lower() for dim in places.dims]
     ways = [w for w in itertools.permutations(range(len(shape)), len(sizes)) if [shape[i] for i in w] == sizes]
     fits = [w for w in ways if not {*called} <= {*names} or [*map(dict(enumerate(names)).get, w)] == called]

@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.trees import named_fields
 from pdefit.cli.config.settings import Job, PosteriorSettings, Settings
 from pdefit.cli.run.course import control_coords, file_name
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.fields import derived, predicted
+from pdefit.cli.run.fields import whole_frame
 from pdefit.cli.runtime.terminal import RunsProgress, say, warn
 from pdefit.inverse.fit.drivers import Traced
+from pdefit.inverse.fit.predict import states_at
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
@@ -25,7 +25,7 @@ from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.uncertainty.field_posterior import FieldPosterior, field_posterior
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.runs import recording_folder
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.fields import derived_coords, field_coords
 
 # half the width of a 95 % interval in standard deviations, and the samples that measure those of fluctuations
@@ -151,12 +151,11 @@ def write_spread(
     kinds = dict.fromkeys(store.wanted(coords, exp.fitted, 2), ("mean", "std"))
     unit, finite = system.time_unit, True
     # the runs go on side by side, so that no film is held in memory
-    films = [itertools.islice(predicted(exp, functional, p), 0, exp.fitted, store.every) for p in problems]
+    fitted = exp.source.record.ts[: exp.fitted]
+    films = [itertools.islice(states_at(functional, p, fitted), 0, None, store.every) for p in problems]
     with FieldsFile(path, ts, unit, coords, kinds, store.dtype, np.zeros(ts.size), title, derived=more) as film:
         for t, *states in zip(ts, *films, strict=True):
-            rows = [
-                named_fields(y) | derived(p.system, jnp.asarray(t), y) for p, y in zip(problems, states, strict=True)
-            ]
+            rows = [whole_frame(p.system, jnp.asarray(t), y) for p, y in zip(problems, states, strict=True)]
             drawn = {name: np.stack([np.asarray(row[name], float) for row in rows]) for name in kinds}
             finite = finite and all(np.all(np.isfinite(x)) for x in drawn.values())
             film.append(

@@ -3,8 +3,8 @@
 import numpy as np
 
 from pdefit.analysis.goodness.quality import by_frame
+from pdefit.inverse.fit.predict import observed_coords
 from pdefit.inverse.objective.functional import Functional
-from pdefit.systems.fields import field_coords
 
 # values of a variable at a time that have a column of residuals each, at most
 _MOST_COLUMNS = 16
@@ -16,13 +16,12 @@ def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) ->
     A variable, or each label of its first axis (body), has a column for each value, with its index behind the name. Of
     many values at a time it has their root mean square.
     """
-    coords = field_coords(functional.problem.system, functional.problem.y0)
+    coords = observed_coords(functional)
     series: dict[str, np.ndarray] = {}
     for name, weighted in residuals.items():
         value = by_frame(functional, name, weighted)
-        axis = coords[name] if name in coords else None
-        labels = axis.coords[axis.dims[0]] if axis and axis.dims else np.zeros(0)
-        if labels.dtype.kind in "US" and value.ndim > 1 and labels.size == value.shape[1]:
+        labels = coords[name].labels
+        if labels and value.ndim > 1 and len(labels) == value.shape[1]:
             for k, label in enumerate(labels):
                 series |= _columns(f"{name} {label}", value[:, k])
         else:

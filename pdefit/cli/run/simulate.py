@@ -76,7 +76,7 @@ def run_simulate(job: Job) -> None:
                     f"{numerics.dt:g}, or smaller tolerances (fields.h5 holds the frames before)"
                 )
             if i % store.every == 0:
-                values = whole_frame(system, ts[i], state).items()
+                values = whole_frame(system, jnp.asarray(ts[i]), state).items()
                 film.append({f"{n}_predicted": np.asarray(x) for n, x in values if n in kinds})
     write_maps(system, directory / "fields.h5", store.dtype, job.name)
     summary = Summary(

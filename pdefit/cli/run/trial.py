@@ -18,7 +18,6 @@ from pdefit.integrate.loop.stepper import Stepper
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.paths import declaration
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.system import AbstractSystem
 
 # arrays of the size of a film in memory: states, observations, noise and mask
@@ -110,7 +109,7 @@ def check_control_units(declared: Mapping[str, Any], problem: Problem) -> None:
     another way (`mm2/s` for `mm^2/s`).
     """
     system = problem.system
-    states = {f"y0.{n}": x.unit for n, x in system.coords().items()} if isinstance(system, AbstractGridded) else {}
+    states = {f"y0.{n}": x.unit for n, x in system.coords().items()}
     _check(declared, "", problem, states)
 
 

@@ -2,14 +2,14 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.systems.capabilities import AbstractGridded
+from pdefit.inverse.problem.problem import Problem
 
 
 class FieldAxes(NamedTuple):
@@ -40,27 +40,17 @@ class FieldAxes(NamedTuple):
         return tuple(float(x[-1] - x[0]) / (x.size - 1) if x.size > 1 else 1.0 for x in self.points)
 
 
-def field_axes(system: Any, path: str, shape: tuple[int, ...]) -> FieldAxes:
-    """The axes of a control: those of its field of the state, those of the grid, or running numbers.
+def field_axes(problem: Problem, path: str, shape: tuple[int, ...]) -> FieldAxes:
+    """The axes of a control, as `Problem.axes` states them, or running numbers.
 
-    **Arguments:**
-
-    - `system`: the equations.
-    - `path`: the path of the control, such as `y0.u`.
-    - `shape`: its shape.
+    **Arguments:** `problem`, and `path`, `shape` as of `Problem.axes`.
     """
-    grid = getattr(system, "grid", None)
-    root, _, name = path.partition(".")
-    where = None
-    if root in ("y0", "nodes") and isinstance(system, AbstractGridded):
-        where = system.coords().get(name or "y")
-    elif getattr(grid, "shape", None) == shape and grid is not None:
-        where = grid.coords()
+    where = problem.axes(path, shape)
     # labels, such as names of bodies, are no positions
     points = [] if where is None else [np.asarray(where.coords[d]) for d in where.dims]
     if where is None or tuple(x.size for x in points) != shape or any(x.dtype.kind not in "fiu" for x in points):
         return FieldAxes(("",) * len(shape), tuple(np.arange(n) for n in shape), (False,) * len(shape))
-    periodic = tuple(getattr(grid, "periodic", ()))
+    periodic = tuple(getattr(getattr(problem.system, "grid", None), "periodic", ()))
     names = tuple(d.removesuffix("_face") for d in where.dims)
     return FieldAxes(names, tuple(points), periodic if len(periodic) == len(shape) else (False,) * len(shape))
 

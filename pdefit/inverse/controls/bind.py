@@ -20,7 +20,6 @@ from pdefit.inverse.controls.paths import check_units, declaration, holder, leaf
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.vector import Controls, in_order
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.linear_operators import AbstractSmoothed, Smoother
 from pdefit.systems.system import ParameterInfo
 
@@ -84,7 +83,7 @@ def _of_modes(problem: Problem, path: str, control: Control, count: int) -> _Sea
     """A field of smooth modes, of whose guess they hold a part."""
     _check_modes(path, control)
     guess = leaf(problem, path)(problem)
-    modes = Modes.of(path, count, control.basis, field_axes(problem.system, path, guess.shape))
+    modes = Modes.of(path, count, control.basis, field_axes(problem, path, guess.shape))
     search = modes.field(modes.coefficients(control.transform.to_search(guess)))
     guess = control.transform.to_physical(search).astype(guess.dtype)
     _check(path, control, np.asarray(guess), declaration(problem, path))
@@ -110,7 +109,7 @@ def _smooth(
 def _item(problem: Problem, path: str, control: Control, search: _Search) -> BoundControl:
     """The control bound to its leaf of the problem."""
     info, guess, modes = declaration(problem, path), search.guess, search.modes
-    fields = problem.system.coords() if isinstance(problem.system, AbstractGridded) else {}
+    fields = problem.system.coords()
     units = {f"{root}.{name}": where.unit for root in ("y0", "nodes") for name, where in fields.items()}
     kind, (lower, upper) = kind_of(path, guess.size), _bounds(control, np.asarray(guess))
     # modes are numbered from the lowest wave number on
@@ -180,7 +179,7 @@ def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tupl
     if isinstance(part, AbstractSmoothed) and isinstance(given, Smoothing):
         assert given.amplitude != "auto", "`from_guess` knows its number"
         return part.smoother(path.rpartition(".")[2], given.length, given.time, given.order, given.amplitude)
-    return Sobolev.of(path, given, field_axes(problem.system, path, shape))
+    return Sobolev.of(path, given, field_axes(problem, path, shape))
 
 
 def _smoothed(search: Array, smoothing: Sobolev, path: str, observations: Observations) -> tuple[Array, Array]:
@@ -210,7 +209,7 @@ def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]
     if not shape:
         return ("",)
     axes: list[Any] = [range(n) for n in shape]
-    if info and len(info.dims) == len(shape) and isinstance(problem.system, AbstractGridded):
+    if info and len(info.dims) == len(shape):
         known = {d: c for field in problem.system.coords().values() for d, c in field.coords.items()}
         axes = [known.get(d, range(n)) for d, n in zip(info.dims, shape, strict=True)]
     index = np.indices(shape).reshape(len(shape), -1).T

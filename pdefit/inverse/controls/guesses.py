@@ -18,7 +18,7 @@ from pdefit.inverse.controls._axes_and_modes import FieldAxes, field_axes
 from pdefit.inverse.problem.nudging import shown_fields
 from pdefit.inverse.problem.observed_fields import observed_fields, observed_positions
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState, AbstractGridded
+from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState
 
 
 class AbstractGuess(eqx.Module):
@@ -121,7 +121,7 @@ class FromData(AbstractGuess):
             first = observed_fields(problem, observations.at(slice(0, 1)))
             return np.asarray(np.where(first.mask[field][0], first.values[field][0], nominal))
         observations, observed = fields, fields.values.get(field)
-        axes = field_axes(system, path, nominal.shape)
+        axes = field_axes(problem, path, nominal.shape)
         if observed is not None and axes.names[:1] != ("",):
             points = np.asarray(observations.positions_at(0).get(field, ()), float)
             if points.ndim > 2 and isinstance(system, AbstractDataState):
@@ -150,7 +150,6 @@ def _between_rasters(
     path: str, field: str, axes: FieldAxes, observations: Observations, problem: Problem
 ) -> np.ndarray | None:
     """A field from its values on a coarser raster at the first time; None where that raster is not known."""
-    assert isinstance(problem.system, AbstractGridded), "a field with axes has coordinates"
     coords = problem.system.coords()
     where = observed_positions(problem.instrument, observations.ts[0], problem.y0, problem.args, coords).get(field)
     dims = coords[field].dims
@@ -213,7 +212,7 @@ def _by_the_system(
     system, data = problem.system, observations.values.get(field)
     why = "it is not observed" if data is None else f"it has shape {nominal.shape} and was observed as {data.shape[1:]}"
     if not isinstance(system, AbstractDataState):
-        if data is None and isinstance(system, AbstractGridded) and shown_fields(problem, observations):
+        if data is None and system.coords() and shown_fields(problem, observations):
             return None
         raise PdefitError(
             f"The guess of '{path}' cannot come from data: {why}, and {type(system).__name__} has no init_from_data to find it "

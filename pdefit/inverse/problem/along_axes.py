@@ -15,7 +15,7 @@ from jaxtyping import Array
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
-from pdefit.systems.capabilities import AbstractGridded, FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.grid import AbstractGrid
 from pdefit.systems.system import AbstractSystem
 
@@ -42,7 +42,7 @@ def grid_of(system: AbstractSystem, operator: AbstractObservationOperator) -> Ab
 
 def faces_of(system: AbstractSystem) -> Faces:
     """The fields of a system that live on faces, as its coordinates say."""
-    coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    coords = system.coords()
     normal = {n: tuple(i for i, d in enumerate(c.dims) if d.endswith("_face")) for n, c in coords.items()}
     return tuple((name, axes) for name, axes in normal.items() if axes)
 

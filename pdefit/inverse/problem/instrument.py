@@ -1,19 +1,17 @@
 """Observation operators: from time, state and inputs to what an instrument measures. They can be composed."""
 
 import abc
-import dataclasses
 from collections.abc import Mapping
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.system import AbstractSystem
 
 
@@ -113,14 +111,16 @@ class AbstractObservationOperator(eqx.Module):
         return None
 
     def returned(self, values: Mapping[str, np.ndarray], coords: Mapping[str, FieldCoords]) -> dict[str, np.ndarray]:
-        """Observed values at the points of the fields, as films show them; none where they lie elsewhere.
+        """Observed values as values of the fields at their points; empty where the operator sees something else.
+
+        Files and pictures show a variable that is returned as the field itself, and any other one beside the field.
 
         **Arguments:**
 
         - `values`: one frame of observed variables, NaN where missing.
         - `coords`: for each field its coordinates.
         """
-        return {} if self.scattered or self.relocates else dict(values)
+        return {}
 
 
 class ObserveAll(AbstractObservationOperator):
@@ -134,6 +134,9 @@ class ObserveAll(AbstractObservationOperator):
 
     def inverted(self, observations):
         return observations
+
+    def returned(self, values, coords):
+        return dict(values)
 
 
 class Select(AbstractObservationOperator):
@@ -157,6 +160,9 @@ class Select(AbstractObservationOperator):
 
     def inverted(self, observations):
         return observations
+
+    def returned(self, values, coords):
+        return dict(values)
 
 
 class Subsample(AbstractObservationOperator):
@@ -189,28 +195,6 @@ class Subsample(AbstractObservationOperator):
 
     def inverted(self, observations):
         return observations
-
-
-class Logarithm(AbstractObservationOperator):
-    """The operator that observes the natural logarithms of some fields.
-
-    For values over decades whose noise is a factor (log-normal): give their logarithms as data, and sigma of these. Not
-    for values that may be zero, nor for noise beside a background (`pdefit.likelihoods.Proportional`).
-
-    **Arguments:**
-
-    - `fields`: their names, or one name. The others are observed as they are.
-    """
-
-    fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
-
-    def __call__(self, t, y, args):
-        return {n: jnp.log(x) if n in self.fields else x for n, x in named_fields(y).items()}
-
-    def inverted(self, observations):
-        values, mask = observations.values, observations.mask
-        numbers = {n: jnp.where(mask[n], jnp.exp(x), 0.0) if n in self.fields else x for n, x in values.items()}
-        return dataclasses.replace(observations, values=numbers)
 
 
 class Compose(AbstractObservationOperator):
@@ -273,6 +257,11 @@ class Compose(AbstractObservationOperator):
             if (observations := operator.inverted(observations)) is None:
                 return None
         return observations
+
+    def returned(self, values, coords):
+        for operator in reversed(self.operators):
+            values = operator.returned(values, coords)
+        return dict(values)
 
 
 def check_observed(

@@ -12,7 +12,7 @@ from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 # Newton steps at most, and the error that is left of a value in units of round-off
 _STEPS, _ROUND_OFF = 20, 64

@@ -10,6 +10,7 @@ from pdefit._util.trees import promoted
 from pdefit.integrate.loop.nudge import Nudge
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractConstrained
+from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.initial import OwnInitial, Steady
 from pdefit.systems.system import AbstractSystem
 
@@ -59,6 +60,19 @@ class Problem(eqx.Module):
     def instrument(self) -> AbstractObservationOperator:
         """The observation operator with the present parameters of the system, as an exposure needs them."""
         return self.observe.with_system(self.system)
+
+    def axes(self, path: str, shape: tuple[int, ...], unit: str = "1") -> FieldCoords | None:
+        """The axes of a control: those of its field of the state, or of the grid on whose points it lies; None for others.
+
+        **Arguments:**
+
+        - `path`: the path of the control, such as `y0.u`.
+        - `shape`, `unit`: its shape and its unit.
+        """
+        (root, _, name), grid = path.partition("."), getattr(self.system, "grid", None)
+        if root in ("y0", "nodes") and (fields := self.system.coords()):
+            return fields.get(name or "y")
+        return grid.coords(unit, path) if grid is not None and getattr(grid, "shape", None) == shape else None
 
     def started(self) -> "Problem":
         """The problem with the initial state that its parameters make; itself where none follows them."""

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
@@ -11,7 +10,7 @@ from pdefit._util.trees import named_fields
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.nodes import node_path
-from pdefit.systems.capabilities import AbstractGridded, FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 # from a field, its node states at their guess and its coordinates to the standard deviation of a gap
 Deviation = Callable[[str, Array, FieldCoords | None], Array]
@@ -27,7 +26,7 @@ def continuity_sigma(problem: Problem, free: Sequence[BoundControl], deviation: 
     - `deviation`: that of the formulation.
     """
     system = problem.system
-    coords = system.coords() if isinstance(system, AbstractGridded) else {}
+    coords = system.coords()
     fields = {node_path(problem, n): n for n in named_fields(problem.y0)}
 
     def one(control: BoundControl) -> Array:
@@ -57,8 +56,7 @@ def deviation(
             )
         return jnp.asarray(continuity[name], nodes.dtype)
     # bodies may differ in size by orders of magnitude, so the labels of a first axis are not pooled; cells are
-    labels = where.coords[where.dims[0]] if where and where.dims else np.zeros(0)
-    first_pooled = 2 if labels.dtype.kind in "US" and labels.size == nodes.shape[1] else 1
+    first_pooled = 2 if where and where.labels and len(where.labels) == nodes.shape[1] else 1
     pooled = tuple(a for a in range(nodes.ndim) if a == 0 or a >= first_pooled)
     size = jnp.sqrt(jnp.mean(nodes**2, axis=pooled, keepdims=True))[0]
     if not bool(jnp.all(size > 0)):

@@ -17,7 +17,7 @@ from pdefit.inverse.problem.nudging import nudge_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import deviation
 from pdefit.inverse.shooting.nodes import node_states
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 
 class Layout(eqx.Module):

@@ -15,7 +15,8 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, VALUE, Equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, Logarithm
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
+from pdefit.inverse.problem.logarithm import Logarithm
 
 # beyond this many unknowns a dense matrix takes minutes
 _MANY = 2000

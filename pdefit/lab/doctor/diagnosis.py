@@ -11,7 +11,6 @@ from jaxtyping import PyTree
 from pdefit._util.failing_operation import Origin
 from pdefit._util.source_line import SourceLine
 from pdefit._util.trees import named_fields
-from pdefit.systems.capabilities import AbstractGridded
 from pdefit.systems.system import AbstractSystem
 
 
@@ -133,7 +132,7 @@ def _position(name: str, index: tuple[int, ...], system: AbstractSystem | None) 
     """Coordinates of an element by axis, and the same in words."""
     if not index:
         return {}, ""
-    coords = system.coords().get(name) if isinstance(system, AbstractGridded) else None
+    coords = system.coords().get(name) if system is not None else None
     if coords is None or len(coords.dims) != len(index) or not all(d in coords.coords for d in coords.dims):
         return {}, f" at index {list(index)}"
     position = {d: coords.coords[d][i].item() for d, i in zip(coords.dims, index, strict=True)}

@@ -223,7 +223,7 @@ def _parts(field: Field) -> list[Quantity]:
             chosen[dim] = field.coords[dim].size // 2
             notes.append(f"{dim} = {field.coords[dim][chosen[dim]]:.4g}{with_space(field.coord_units[dim])}")
         axes = tuple(
-            Axis(d.removesuffix("_face"), field.coord_units[d], np.asarray(field.coords[d], float)) for d in spatial[:2]
+            Axis(_axis_name(field, d), field.coord_units[d], np.asarray(field.coords[d], float)) for d in spatial[:2]
         )
         select = tuple(chosen.get(d, slice(None)) for d in field.dims)
         flip = len(axes) == 2 and not field.radius and _rows_are_columns(*axes)
@@ -231,6 +231,12 @@ def _parts(field: Field) -> list[Quantity]:
             Quantity(field, " ".join([long, *labels]), select, axes[::-1] if flip else axes, ", ".join(notes), flip)
         )
     return found
+
+
+def _axis_name(field: Field, dim: str) -> str:
+    """The name of an axis of positions, without that of the faces or of the raster that it belongs to."""
+    own = f"{field.name}_" if field.coords[dim].dtype.kind == "f" else ""
+    return dim.removesuffix("_face").removeprefix(own)
 
 
 def _is_list(field: Field, dim: str) -> bool:

@@ -213,7 +213,8 @@ def _vectors(shown: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
     for q in shown:
         if len(q.axes) == 2 and q.field.vector and not q.note and q.axes[0].unit == q.axes[1].unit:
             if all(axis.values.size > 1 and np.all(np.diff(axis.values) > 0) for axis in q.axes):
-                found.setdefault((q.field.vector, *_names(q)), {})[q.field.component] = q
+                # of a vector that an instrument observed and its state the first, which was observed
+                found.setdefault((q.field.vector, *_names(q)), {}).setdefault(q.field.component, q)
     return [(parts[right], parts[up]) for (_, up, right), parts in found.items() if {up, right} <= {*parts}]
 
 

@@ -12,7 +12,7 @@ from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.fields import Field
 from pdefit.data.readers.formats import opened
 from pdefit.output.store import _surviving as surviving
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 # frames are written together until they fill this many bytes
 _BLOCK = 1 << 20
@@ -38,7 +38,8 @@ class FieldsFile:
     - `title`: of the file.
     - `diagnostics`: names of the fields that are scalars of a whole state, and no part of it.
     - `derived`: names of the fields that follow from the state.
-    - `measured`: names of what an instrument observes that is no field of the state.
+    - `measured`: names of what an instrument observes that is no field of the state. A field of such a name is called
+      `<field>_state` in `kinds` and `coords`.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class FieldsFile:
                 for dim in where.dims:
                     if dim not in self._file:
                         self._dimension(dim, where.coords[dim], where.coord_units.get(dim, "1"))
-                shape = tuple(where.coords[d].size for d in where.dims)
+                shape = where.shape
                 size = int(np.prod(shape)) * np.dtype(dtype).itemsize
                 frame_bytes += size * len(have)
                 rows = max(1, min(ts.size, 65536 // max(size, 1)))
@@ -159,7 +160,8 @@ def write_frame(
 def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) -> dict[str, np.ndarray]:
     """State in a file: the last complete frame of `<field>_predicted`, or of `<field>`, for every field.
 
-    A file of another model, or of another grid, is refused.
+    Beside what an instrument made of a field, it is `<field>_state_predicted`. A file of another model, or of another
+    grid, is refused.
 
     **Arguments:**
 
@@ -168,8 +170,9 @@ def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) ->
     - `model`: its name, for errors.
     """
     with opened(path) as file:
-        has = {*file, *file.links}
-        names = {f: next((n for n in (f"{f}_{_KIND}", f) if n in has), None) for f in shapes}
+        has, measured = {*file, *file.links}, str(file.attributes.get("measured", "")).split()
+        stored = {f: f"{f}_state" if f in measured else f for f in shapes}
+        names = {f: next((n for n in (f"{own}_{_KIND}", f) if n in has), None) for f, own in stored.items()}
         missing = [f for f, name in names.items() if name is None]
         if missing:
             raise PdefitError(

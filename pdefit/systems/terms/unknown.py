@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.systems.capabilities import AbstractGridded, AbstractMechanical
+from pdefit.systems.capabilities import AbstractMechanical
 from pdefit.systems.linear_operators import AbstractSplit
 from pdefit.systems.system import AbstractSystem, parameter
 from pdefit.systems.terms.base import AbstractTerm
@@ -58,7 +58,7 @@ def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> A
                     f"The unknown term of {field} depends on {name} point by point, but their shapes are {y[field].shape} and "
                     f"{y[name].shape}"
                 )
-    units = system.coords() if isinstance(system, AbstractGridded) else {}
+    units = system.coords()
     per = "" if system.time_unit == "1" else f"/{system.time_unit}"
     declared = tuple((f, f"{units[f].unit if f in units else '1'}{per}") for f in terms)
     made = _extended(type(system), declared)

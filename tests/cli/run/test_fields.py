@@ -24,6 +24,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.simulate import run_simulate
 from pdefit.output.pictures.figures import draw_all
+from pdefit.output.store.fields import read_frame
 
 FRONT = ("experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "times.count=7", "render=false")
 
@@ -158,6 +159,21 @@ def test_a_system_reads_maps_and_points_from_each_kind_of_its_film(settings, tmp
             np.testing.assert_allclose(here.x, film["x"][u.argmax("x")])
 
 
+def test_maps_are_made_of_fields_and_not_of_what_the_instrument_makes_of_them(settings, tmp_path):
+    camera = pdefit.instruments.Camera(gain=3.0, offset=1.0)
+    settings = dataclasses.replace(settings, system=FilmedSettings(settings.system.node), observe=camera)
+    exp = build_experiment(settings)
+    found = pdefit.Fit(exp.functional, exp.functional.theta0, 0.0, 0.0, [], 0, "done", True, {}, [])
+    write_film(exp, found, settings.store, tmp_path / "fields.h5", "front")
+    with (
+        xarray.open_dataset(tmp_path / "fields.h5", engine="h5netcdf") as film,
+        xarray.open_dataset(tmp_path / "maps.h5", engine="h5netcdf") as maps,
+    ):
+        fields = {kind: film[f"u_state_{kind}"] for kind in ("true", "predicted")}
+        for kind, u in (fields | {"observed": (film["u_observed"] - 1) / 3}).items():
+            np.testing.assert_allclose(maps[f"mean_{kind}"][0], ((film["time"] + 1) * u).mean("time"), rtol=1e-5)
+
+
 CLAMP = Path(__file__).parents[3] / "examples" / "voltage_clamp.yaml"
 
 
@@ -267,6 +283,7 @@ class Seen(NamedTuple):
     """A run at the right numbers: its film, its scores, and what the instrument sees of its state."""
 
     film: dict
+    folder: Path
     score: Skill | None
     exp: Experiment
     state: np.ndarray
@@ -298,19 +315,12 @@ def seen(tmp_path_factory):
         found = pdefit.Fit(exp.functional, exp.functional.theta0, 0.0, 0.0, [], 0, "done", True, {}, [])
         score, _ = write_film(exp, found, Store(None, 1, "float64", 10**9), folder / "fields.h5", "dye")
         with h5py.File(folder / "fields.h5") as file:
-            return Seen({n: x[()] for n, x in file.items() if x.ndim == 2}, score, exp, state, prediction)
+            return Seen({n: x[()] for n, x in file.items() if x.ndim == 2}, folder, score, exp, state, prediction)
 
     return made
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("own", marks=pytest.mark.xfail(strict=True, reason="row 3: films compare data with the state")),
-        "camera",
-        pytest.param("blurred camera", marks=pytest.mark.xfail(strict=True, reason="row 3: a blur is not in the film")),
-    ],
-)
+@pytest.mark.parametrize("name", [*INSTRUMENTS])
 def test_what_a_film_subtracts_is_the_residual_of_the_fit(seen, name):
     """Data minus prediction through the instrument, both in the unit of the data, or both before gain and offset."""
     run = seen(name)
@@ -319,14 +329,12 @@ def test_what_a_film_subtracts_is_the_residual_of_the_fit(seen, name):
     np.testing.assert_allclose(gain, np.broadcast_to(gain[:, :1], gain.shape), rtol=1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="row 3: the prediction of an own instrument is not in fields.h5")
 def test_a_film_holds_the_prediction_of_an_own_instrument_and_the_state_apart(seen):
     run = seen("own")
     np.testing.assert_allclose(run.film["u_predicted"], run.prediction, rtol=1e-9)
     assert any(n != "u_predicted" and np.allclose(x, run.state, rtol=1e-9) for n, x in run.film.items())
 
 
-@pytest.mark.xfail(strict=True, reason="row 4: the baseline is the last fitted prediction")
 def test_persistence_is_the_last_measured_frame(seen):
     run = seen("own")
     data = np.asarray(run.exp.source.record.values["u"])
@@ -334,12 +342,21 @@ def test_persistence_is_the_last_measured_frame(seen):
     np.testing.assert_allclose(run.score.baseline_l2, gap / size, rtol=1e-9)
 
 
-@pytest.mark.xfail(strict=True, reason="row 4: what is valid does not count the noise of the measured frames")
 def test_a_forecast_that_differs_by_the_noise_alone_is_valid(seen):
     assert seen("own").score.valid_to_end
 
 
-@pytest.mark.xfail(strict=True, reason="row 4: there is one baseline, without a name")
 def test_every_baseline_has_a_name(seen):
     named = getattr(seen("own").score, "baselines", {"baseline": None})
     assert {"last frame", "mean of frames", "linear extrapolation"} <= set(named)
+
+
+def test_pictures_draw_what_an_own_instrument_made_of_the_state(seen):
+    drawn = draw_all(seen("own").folder)
+    assert "fields" in {file.stem for file in drawn.files} and not [n for n in drawn.notes if n.startswith("no ")]
+
+
+def test_a_state_is_read_back_beside_what_the_instrument_made_of_it(seen):
+    run = seen("own")
+    found = read_frame(run.folder / "fields.h5", {"u": (12,)}, "Dye")
+    np.testing.assert_allclose(found["u"], run.state[-1], rtol=1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.cli.run.fields import _is_spread
+from pdefit.analysis.forecast.score import is_spread
 from pdefit.cli.run.forecast import in_words
 
 FRONT = (
@@ -44,12 +44,12 @@ def test_an_exponent_expects_a_forecast_with_enough_frames(pdefit_inside, tmp_pa
 def test_the_line_names_peaks_and_the_baseline():
     summary = {
         "valid_time": 120.0, "valid_to_end": False, "valid_below": 0.1, "horizon": 400.0, "relative_l2_at_end": 0.62,
-        "baseline": {"name": "persistence", "relative_l2_at_end": 1.1}, "lyapunov": None,
+        "baseline": {"name": "last frame", "relative_l2_at_end": 1.1}, "better": None, "lyapunov": None,
         "peak_time": {"field": "u", "error": 3.21, "missed": 0.0425, "peaks": 1024},
     }  # fmt: skip
     assert "120 of 400;" in in_words(summary, "1") and "peaks 3.21 off in u" in in_words(summary, "1")
     assert in_words(summary, "ms") == (
-        "forecast: valid (error below 0.1) for 120 of 400 ms; error at its end 0.62, of persistence 1.1; "
+        "forecast: valid (error below 0.1) for 120 of 400 ms; error at its end 0.62, of last frame 1.1; "
         "peaks 3.21 ms off in u, 4.2% of 1024 missed"
     )
     summary["peak_time"] |= {"error": np.nan, "missed": 1.0}
@@ -58,13 +58,13 @@ def test_the_line_names_peaks_and_the_baseline():
 
     summary |= {"relative_l2_at_end": np.nan, "peak_time": None, "lyapunov": None}
     assert in_words(summary, "ms").endswith(
-        "not finite at its end, because the model blows up; error of persistence there 1.1"
+        "not finite at its end, because the model blows up; error of last frame there 1.1"
     )
 
 
 def test_bodies_and_numbered_cells_are_no_grid():
     grid = pdefit.CartesianGrid(shape=(4, 4), extent=(1.0, 1.0))
-    assert _is_spread(grid.coords())
-    assert not _is_spread(pdefit.capabilities.FieldCoords(("body",), {"body": np.asarray(["Sun", "Mars"])}))
-    assert not _is_spread(pdefit.capabilities.FieldCoords(("cell",), {"cell": np.arange(3)}))
-    assert not _is_spread(pdefit.capabilities.FieldCoords((), {}))
+    assert is_spread(grid.coords())
+    assert not is_spread(pdefit.capabilities.FieldCoords(("body",), {"body": np.asarray(["Sun", "Mars"])}))
+    assert not is_spread(pdefit.capabilities.FieldCoords(("cell",), {"cell": np.arange(3)}))
+    assert not is_spread(pdefit.capabilities.FieldCoords((), {}))

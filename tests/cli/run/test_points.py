@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import pdefit
+from pdefit.cli.config.settings import Store
+from pdefit.cli.run.fields import write_film
+from pdefit.output.pictures.figures import draw_all
 
 EXPERIMENT = """
 # A front from scattered values.
@@ -58,3 +61,20 @@ controls: {{viscosity: log}}
 def test_points_outside_of_the_grid_are_refused(tmp_path):
     with pytest.raises(pdefit.PdefitError, match="in the box from -10 to 10, but a coordinate 0 is"):
         experiment(tmp_path, extent=20.0)
+
+
+def test_a_film_and_its_figures_hold_points_as_they_were_measured(tmp_path):
+    """Frames with fewer points than others have no value there, neither measured nor predicted."""
+    exp = experiment(tmp_path)
+    found = pdefit.Fit(exp.functional, exp.functional.theta0, 0.0, 0.0, [], 0, "done", True, {}, [])
+    run = tmp_path / "run"
+    run.mkdir()
+    write_film(exp, found, Store(None, 1, "float64", 10**9), run / "fields.h5", "front")
+    with h5py.File(run / "fields.h5") as film:
+        data, there = (film[f"u_{kind}"][()] for kind in ("observed", "predicted"))
+        assert film["u_state_predicted"].shape == (3, 160) and film["u_sigma"][0, 0] == 0.01
+    mask = np.asarray(exp.source.record.mask["u"])
+    np.testing.assert_array_equal(np.isfinite(there), mask)
+    np.testing.assert_array_equal(data[mask], np.asarray(exp.source.record.values["u"])[mask])
+    np.testing.assert_allclose(there[mask], data[mask], atol=1e-3)
+    assert not [note for note in draw_all(run).notes if note.startswith("no ")]

@@ -9,7 +9,7 @@ import xarray
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.positions import check_positions
 from pdefit.data.readers.frames import Frames
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 X, Y = np.arange(20) * 0.05 + 0.025, np.asarray([-3.0, 0.0, 3.0])
 SEEN = {"u": FieldCoords(("x", "y"), {"x": X, "y": Y}, coord_units={"x": "mm", "y": "mm"})}

@@ -9,7 +9,7 @@ from small_systems import Decay, State
 import pdefit
 from pdefit._util.trees import named_fields
 from pdefit.inverse.problem.observed_fields import observed_fields, observed_positions
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 GRID = pdefit.CartesianGrid(shape=(12, 6), extent=(6.0, 12.0), origin=(-1.0, 0.0), length_unit="mm")
 X, Y = GRID.axis(0), GRID.axis(1)

@@ -22,7 +22,7 @@ class State(NamedTuple):
     w: jax.Array
 
 
-class Pair(pdefit.AbstractSystem, pdefit.capabilities.AbstractGridded):
+class Pair(pdefit.AbstractSystem):
     """u' = 1, w' = what `rate` says of it."""
 
     time_unit: ClassVar[str] = "s"
@@ -273,7 +273,7 @@ def test_a_prior_that_is_not_finite_away_from_its_guess():
     assert found.kind == "extra" and "priors" in found.sentence
 
 
-class Plane(pdefit.AbstractSystem, pdefit.capabilities.AbstractGridded):
+class Plane(pdefit.AbstractSystem):
     """u' = k / (1 - t) in one cell, 0 in all others."""
 
     time_unit: ClassVar[str] = "s"

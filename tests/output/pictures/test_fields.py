@@ -17,7 +17,7 @@ from pdefit.output.pictures._quantities import bodies, quantities, widest, with_
 from pdefit.output.pictures._traces import probes
 from pdefit.output.pictures.figures import draw_all
 from pdefit.output.pictures.style import is_signed, readable_times, scale_of, scale_of_errors
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 SPACES = ["line", "plane", "strip", "uneven", "box", "sphere", "position", "number", "species"]
 # one for each way to draw: curves over space and time, maps, orbits, curves over time

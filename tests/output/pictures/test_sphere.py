@@ -10,7 +10,7 @@ from pdefit.output.pictures._recordings import recordings_figure
 from pdefit.output.pictures._sphere import EDGE, View, facing, point, rotation
 from pdefit.output.pictures._vectors import arrows_on, planes
 from pdefit.output.pictures.figures import draw_all
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 # poles, a seam, and an odd number of longitudes
 THETA, PHI = np.linspace(0.0, np.pi, 25), np.arange(-15, 16) * 2 * np.pi / 31

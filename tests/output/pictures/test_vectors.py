@@ -130,3 +130,26 @@ def test_no_arrows_where_nothing_moves(tmp_path):
     empty = {"values": lambda name, kind, i: np.full(films.shape_of(films.STAGGERED[name]), np.nan), "frames": 1}
     with open_film(films.write_film(tmp_path / "g.h5", films.STAGGERED, **empty)) as film:
         assert arrows_on(film, quantities(film)[0], [0], 3.0) is None
+
+
+def test_a_vector_on_a_raster_of_its_own_has_its_vorticity_and_not_that_of_its_state(tmp_path):
+    x, z = np.linspace(0.0, 2.0, 9), np.linspace(0.0, 1.0, 5)
+
+    def raster(name, component):
+        coords = {f"{name}_x": x, f"{name}_z": z}
+        like = dataclasses.replace(films.STAGGERED[name], dims=(*coords,), coords=coords)
+        return dataclasses.replace(like, coord_units=dict.fromkeys(coords, "mm"), component=component)
+
+    fields = {"u": raster("u", "x"), "w": raster("w", "z")} | {f"{n}_state": where for n, where in FLOW.items()}
+
+    def turning(name, kind, i):
+        across, up = np.meshgrid(x, z, indexing="ij")
+        if name.endswith("_state"):
+            return np.zeros(fields[name].shape)
+        return {"u": -3.0 * (up - 0.5), "w": 3.0 * (across - 1.0)}[name]
+
+    path = films.write_film(tmp_path / "fields.h5", fields, frames=2, values=turning)
+    with open_film(path) as film:
+        first = planes(film)[0]
+        assert [axis.label for axis in first.axes] == ["z (mm)", "x (mm)"] and first.name == "vorticity"
+        np.testing.assert_allclose(next(first.frames(film, "observed", [1])), 6.0)

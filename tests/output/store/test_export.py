@@ -9,7 +9,7 @@ from pdefit.data.importers.film import film
 from pdefit.data.readers.fields import open_film
 from pdefit.data.readers.observations import read_observations
 from pdefit.output.store.export import export
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 FIELDS = {"u": films.PLANE, "v": films.PLANE, "position": films.BODIES}
 

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from pdefit.output.store.fields import FieldsFile
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 GRID = FieldCoords(("x",), {"x": np.linspace(0.0, 1.0, 4)}, "mm", "height", {"x": "m"})
 
@@ -97,7 +97,7 @@ def test_more_frames_than_times_are_refused(tmp_path):
 _IMPORTS = """
 import numpy as np
 from pdefit.output.store.fields import FieldsFile
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 """
 
 _WRITE = """

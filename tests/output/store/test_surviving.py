@@ -23,7 +23,7 @@ from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.history import HistoryFile
 from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
 from pdefit.inverse.fit.result import Record
-from pdefit.systems.capabilities import FieldCoords
+from pdefit.systems.coordinates import FieldCoords
 
 folder, unlimited = Path(sys.argv[1]), resource.getrlimit(resource.RLIMIT_FSIZE)
 where = {"u": FieldCoords(unit="1", coords={"x": np.arange(40.0)}, dims=("x",), coord_units={"x": "m"})}

@@ -82,7 +82,7 @@ def test_bodies_are_points_that_move(tmp_path):
 
 
 def test_labels_become_attributes_and_grids_stay_apart(tmp_path):
-    from pdefit.systems.capabilities import FieldCoords
+    from pdefit.systems.coordinates import FieldCoords
 
     x = {"x": np.arange(5.0)}
     wind = FieldCoords(("way", "x"), {"way": np.asarray(["up & down", "<frame>"]), **x}, "m/s", "wind", {"x": "m"})

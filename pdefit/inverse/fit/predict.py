@@ -1,0 +1,210 @@
+"""Predictions of a fitted model in the units of the data: at the times of a record, between them and beyond."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from pdefit._util.errors import PdefitError, with_space
+from pdefit.data.observations import Observations
+from pdefit.integrate.loop.time_loop import precision
+from pdefit.integrate.solve import frames
+from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.at_points import At
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
+from pdefit.inverse.problem.observed_fields import positions_of
+from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.coordinates import FieldCoords
+from pdefit.systems.fields import field_coords
+
+Times = Observations | np.ndarray | Sequence[float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """Observed variables over time, as a fitted model predicts them.
+
+    **Arguments:**
+
+    - `ts`: the times, (T,), in the system's time unit.
+    - `values`: for each observed variable its prediction through the instrument, (T, ...), in the unit of the data. NaN
+      at points that were not measured.
+    - `coords`: for each variable its axes and its unit.
+    - `states`: the states behind them, with time as leading axis (T, ...); None by default.
+    """
+
+    ts: np.ndarray
+    values: dict[str, np.ndarray]
+    coords: dict[str, FieldCoords]
+    states: PyTree | None = None
+
+
+def predict(
+    fit: Fit[Any], times: Times | None = None, places: Mapping[str, Any] | None = None, states: bool = False
+) -> Prediction | list[Prediction]:
+    """The observed variables that a fitted model predicts, through the instrument and in the units of the data.
+
+        found = pdefit.fit(functional)
+        there = pdefit.predict(found)                              # at the times of the record
+        later = pdefit.predict(found, times=[10.0, 11.0, 12.0])    # between its frames, or beyond it: a forecast
+        error = there.values["u"] - functional.observations.values["u"]
+
+    Divided by sigma, `error` is the residual of the fit. Times that were left out of the fit are predicted too.
+
+    **Arguments:**
+
+    - `fit`: the result of `pdefit.fit`. Of many recordings a list with one prediction for each is returned.
+    - `times`: increasing times (T,), in the system's time unit, not before the start of the trajectory. A record of
+      observations gives its times and the points that were measured. By default the record of the fit.
+    - `places`: for variables that `At` observes other points, (n, d), in the unit of the grid's lengths.
+    - `states`: whether states are returned, too; default False. A film of fields may be much larger than its data.
+    """
+    made = [_prediction(part.functional, part.problem, times, places, states) for part in fit.recordings]
+    return made[0] if len(made) == 1 else made
+
+
+def _prediction(
+    functional: Functional, problem: Problem, times: Times | None, places: Mapping[str, Any] | None, states: bool
+) -> Prediction:
+    record, coords = functional.observations, observed_coords(functional)
+    if places is not None:
+        points = {name: jnp.asarray(np.asarray(x, float)) for name, x in places.items()}
+        problem = eqx.tree_at(lambda p: p.observe, problem, _moved(problem.observe, points))
+        record = dataclasses.replace(record, positions=record.positions | {n: x[None] for n, x in points.items()})
+        numbers = {n: {f"{n}_point": np.arange(len(x))} for n, x in points.items()}
+        coords |= {
+            n: dataclasses.replace(coords[n], dims=(*at,), coords=at) for n, at in numbers.items() if n in coords
+        }
+    if isinstance(times, Observations):
+        record = times
+    elif times is not None:
+        ts = np.atleast_1d(np.asarray(times, float))
+        if ts.ndim != 1 or not np.all(np.isfinite(ts)) or np.any(np.diff(ts) <= 0):
+            raise PdefitError(f"predict expects increasing finite times, (T,), but got {times!r}")
+        moving = [n for n, x in record.positions.items() if x.shape[0] > 1]
+        if moving:
+            raise PdefitError(f"The points of {', '.join(moving)} differ from time to time; give places with times")
+        record = Observations(ts, {}, {}, {}, record.positions)
+    kept, seen = list[PyTree](), {name: list[np.ndarray]() for name in coords}
+    for state, frame in predictions(functional, problem, record):
+        kept += [jax.tree.map(np.asarray, state)] if states else []
+        for name, values in frame.items():
+            seen[name].append(values)
+    together = jax.tree.map(lambda *x: np.stack(x), *kept) if states else None
+    return Prediction(record.ts, {name: np.stack(x) for name, x in seen.items() if x}, coords, together)
+
+
+def _moved(observe: AbstractObservationOperator, points: Mapping[str, Array]) -> AbstractObservationOperator:
+    """The instrument with its points given up, so that others can be placed."""
+    parts = observe.operators if isinstance(observe, Compose) else (observe,)
+    if not any(isinstance(part, At) for part in parts):
+        raise PdefitError(f"places expects an instrument at points (At), but the fit has {type(observe).__name__}")
+    free = tuple(dataclasses.replace(part, points=None) if isinstance(part, At) else part for part in parts)
+    return Compose(free) if isinstance(observe, Compose) else free[0]
+
+
+def predictions(
+    functional: Functional, problem: Problem, record: Observations
+) -> Iterator[tuple[PyTree, dict[str, np.ndarray]]]:
+    """The state at each time of a record, and what the instrument makes of it.
+
+    **Arguments:** `functional`, `problem` as of `states_at`, and the `record` with its times and points.
+    """
+    for i, state in enumerate(states_at(functional, problem, record.ts)):
+        yield state, observe(problem, record, i, state)
+
+
+def states_at(functional: Functional, problem: Problem, ts: np.ndarray) -> Iterator[PyTree]:
+    """The states of a fitted model at given times, one after the other. Few are held in memory.
+
+    Every trajectory of the fit goes on to the start of the next, and the last one beyond the record.
+
+    **Arguments:**
+
+    - `functional`: of the fit.
+    - `problem`: the fitted model, such as `functional.at(theta)`.
+    - `ts`: the times, increasing, (T,), in the system's time unit.
+    """
+    numerics, begin = functional.numerics(problem), functional.observations.ts[functional.layout.nodes]
+    if ts[0] < begin[0]:
+        first, asked = (f"{t:g}{with_space(problem.system.time_unit)}" for t in (begin[0], ts[0]))
+        raise PdefitError(
+            f"The trajectory of the fit begins at t = {first}, but a prediction is asked for {asked}; ask for later times, or "
+            f"let the trajectory begin earlier (Observations.with_nothing_at, times.start)"
+        )
+    # what was seen at a node belongs to the end of the trajectory before
+    belongs = np.maximum(np.searchsorted(begin, ts) - 1, 0)
+    starts = functional.starts(problem)
+    for s in range(begin.size):
+        start = jax.tree.map(lambda x, s=s: x[s], starts)
+        yield from frames(problem.system, start, ts[belongs == s], numerics, t0=float(begin[s]))
+
+
+@eqx.filter_jit
+def _observation(problem: Problem, t: Array, y: PyTree, positions: dict[str, Array]) -> dict[str, Array]:
+    return problem.instrument.placed(positions)(t.astype(precision(y)), y, problem.args)
+
+
+def observe(problem: Problem, record: Observations, i: int, y: PyTree) -> dict[str, np.ndarray]:
+    """The observation of a state by the instrument of a problem; NaN at points of a frame that hold no measurement.
+
+    **Arguments:**
+
+    - `problem`: the model with its instrument, fitted or true.
+    - `record`, `i`: the record, and the index of the time.
+    - `y`: the state.
+    """
+    seen = _observation(problem, jnp.asarray(record.ts[i]), y, record.positions_at(i))
+    lost = {n: ~np.asarray(record.mask[n][i]) for n, x in record.positions.items() if n in record.mask and len(x) > 1}
+    return {n: np.where(lost[n], np.nan, x) if n in lost else np.asarray(x) for n, x in seen.items()}
+
+
+def as_fields(
+    instrument: AbstractObservationOperator, frame: Mapping[str, np.ndarray], fields: Mapping[str, FieldCoords]
+) -> dict[str, np.ndarray]:
+    """Observed values of fields as they are, at their points; empty where the instrument sees something else.
+
+    **Arguments:**
+
+    - `instrument`: the observation operator.
+    - `frame`: the values of every variable at one time, NaN where missing.
+    - `fields`: the axes of each field.
+    """
+    shown = instrument.returned(frame, fields)
+    return {n: x for n, x in shown.items() if n in fields and np.shape(x) == fields[n].shape}
+
+
+def observed_coords(functional: Functional) -> dict[str, FieldCoords]:
+    """Axes and units of the observed variables, in the order of the state. Axes without positions have running numbers.
+
+    **Arguments:** `functional`: of a single recording.
+    """
+    problem, data, observed = functional.problem, functional.observations, functional.observed
+    fields, instrument = field_coords(problem.system, problem.y0), problem.instrument.placed(data.positions_at(0))
+    plain = as_fields(instrument, {n: np.zeros(x.shape) for n, x in observed.items()}, fields)
+    stated = positions_of(instrument, data.ts[0], problem.y0, problem.args, fields)
+    taken = {dim: x for where in fields.values() for dim, x in where.coords.items()}
+    found: dict[str, FieldCoords] = {}
+    for name in sorted(observed, key=[*fields, *observed].index):
+        if name in plain:
+            found[name] = fields[name]
+            continue
+        where = stated.get(name, FieldCoords(("",) * observed[name].ndim, {}))
+        axes = list[tuple[str, np.ndarray, str]]()
+        for i, (dim, size) in enumerate(zip(where.dims, observed[name].shape, strict=True)):
+            places = where.coords[dim] if dim in where.coords else np.arange(size)
+            # another raster has an axis of its own
+            is_new = dim not in where.coords or (dim in taken and not np.array_equal(taken[dim], places))
+            axes.append((f"{name}_{dim or i}" if is_new else dim, places, where.coord_units.get(dim, "1")))
+        coords, units = {d: x for d, x, _ in axes}, {d: unit for d, _, unit in axes}
+        # values of a field's name are read in its unit
+        like = fields.get(name, where)
+        found[name] = dataclasses.replace(like, dims=(*coords,), coords=coords, coord_units=units, radius=0.0)
+        taken |= coords
+    return found

@@ -1,0 +1,35 @@
+"""Observation of logarithms, for noise that is a factor."""
+
+import dataclasses
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit._util.trees import named_fields
+from pdefit.inverse.problem.instrument import AbstractObservationOperator
+
+
+class Logarithm(AbstractObservationOperator):
+    """The operator that observes the natural logarithms of some fields.
+
+    For values over decades whose noise is a factor (log-normal): give their logarithms as data, and sigma of these. Not
+    for values that may be zero, nor for noise beside a background (`pdefit.likelihoods.Proportional`).
+
+    **Arguments:**
+
+    - `fields`: their names, or one name. The others are observed as they are.
+    """
+
+    fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
+
+    def __call__(self, t, y, args):
+        return {n: jnp.log(x) if n in self.fields else x for n, x in named_fields(y).items()}
+
+    def inverted(self, observations):
+        values, mask = observations.values, observations.mask
+        numbers = {n: jnp.where(mask[n], jnp.exp(x), 0.0) if n in self.fields else x for n, x in values.items()}
+        return dataclasses.replace(observations, values=numbers)
+
+    def returned(self, values, coords):
+        return {n: np.exp(x) if n in self.fields else x for n, x in values.items()}
