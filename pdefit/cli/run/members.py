@@ -13,8 +13,8 @@ from pdefit._util.atomic import write_json
 from pdefit._util.cache import digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
-from pdefit.analysis.goodness.evidence import largest_ratio
-from pdefit.analysis.goodness.verdict import FITTED, MISSES, STOPPED
+from pdefit.analysis.goodness.judge import judge
+from pdefit.analysis.goodness.verdict import FITTED
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.member_table import MemberTable
@@ -40,7 +40,6 @@ from pdefit.output.store.tables import write_rows
 
 log = logging.getLogger("pdefit")
 
-BLOWN_UP = "the model blows up"
 # members whose gradient is tested at their estimates
 _SAMPLE = 3
 # names that a sentence lists, at most
@@ -78,7 +77,7 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     processes.tell(at_once)
     found = minimise_members(exp, job, saved, at_once, watch)
     spans = found.intervals(sigma_stated=first.sigma_stated)
-    words = verdicts(found, exp)
+    words = [one.verdict.word for one in judge(found)]
     sample = _sample(found)
     certificate = _certify(exp, sample, found.theta[sample], job, f"at the estimates of {len(sample)} members")
     watch.lap("certificates")
@@ -165,7 +164,7 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
         same_problem(saved.origin["hashes"], hashes, job.directory, job.console)
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": hashes}
     with MembersProgress(job.console) as bar:
-        return fit_members(
+        found = fit_members(
             exp.members,
             exp.first.stages,
             at_once=at_once,
@@ -173,6 +172,7 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
             callback=saving(bar, "members", job.directory / "state", belongs),
             resume=None if saved is None else RunState(saved.numbers, saved.arrays),
         )
+    return dataclasses.replace(found, known=exp.first.known)
 
 
 def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Job) -> MemberFits:
@@ -182,7 +182,7 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
     if processes.follows():
         some = processes.heard()
     else:
-        words = verdicts(found, exp)
+        words = [one.verdict.word for one in judge(found)]
         some = [e for e, word in enumerate(words) if word != FITTED or settings.starts.when == "always"]
         processes.tell(some)
     which, count = np.array(some, int), found.loss.size
@@ -240,21 +240,6 @@ def _sample(found: MemberFits) -> list[int]:
     order = np.argsort(np.where(np.isfinite(found.loss), found.loss, np.inf))
     order = order[: max(1, int(np.isfinite(found.loss).sum()))]
     return [int(order[i]) for i in sorted({0, order.size // 2, order.size - 1})][:_SAMPLE]
-
-
-def verdicts(found: MemberFits, exp: MemberExperiment) -> list[str]:
-    """The verdict on each member. The limits of chi2 are those of a single fit."""
-    values, words = np.maximum(found.observed_values - found.theta.shape[1], 1), []
-    for e in range(found.loss.size):
-        if found.blown_up[e]:
-            words.append(BLOWN_UP)
-        elif not found.converged[e]:
-            words.append(STOPPED)
-        elif found.chi2[e] / values[e] > largest_ratio(int(values[e]), exp.first.source.sigma_exact):
-            words.append(MISSES)
-        else:
-            words.append(FITTED)
-    return words
 
 
 def _verdict(exp: MemberExperiment, words: list[str]) -> tuple[str, str]:

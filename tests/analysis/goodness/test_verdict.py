@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pdefit.analysis.goodness.evidence import Correlation, Evidence, Quality, Suspect, Verdict
+from pdefit.analysis.goodness.assessment import Assessment
+from pdefit.analysis.goodness.evidence import Correlation, Quality, Suspect, Verdict
 from pdefit.analysis.goodness.noise_shape import NoiseShape
 from pdefit.analysis.goodness.structure import SURE, Structure
 from pdefit.analysis.goodness.verdict import (
+    BLOWN_UP,
     EMPTY,
     FITTED,
     LIMITED,
@@ -26,7 +28,7 @@ GOOD = {"converged": True, "chi2": 1.0, "values": 10_000, "controls": 2, "sigma_
 def _decided(*changes: dict, **doubts: str) -> Verdict:
     facts = [GOOD | change for change in changes]
     each = [Quality(**(of | {"chi2": of["chi2"] * of["values"]})) for of in facts]
-    return decide(Evidence(dict(zip([""] if len(each) == 1 else "abc", each, strict=False)), **doubts))
+    return decide(Assessment(dict(zip([""] if len(each) == 1 else "abc", each, strict=False)), **doubts))
 
 
 def _white(value: float, spread: float, time: float = 0.04) -> dict:
@@ -162,7 +164,7 @@ def test_of_an_unknown_field_data_determine_a_part():
 
 @pytest.mark.parametrize("chi2", [np.nan, np.inf])
 def test_what_is_not_finite_is_never_fitted(chi2):
-    assert _decided({"chi2": chi2}).word == MISSES
+    assert _decided({"chi2": chi2}).word == BLOWN_UP
 
 
 def test_of_many_recordings_the_worst_decides():
