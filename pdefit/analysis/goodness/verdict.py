@@ -147,7 +147,11 @@ def _fitted(fit: Quality, limit: str) -> Verdict:
     """Verdict on residuals without structure; `limit` says how far finer steps and cells move the estimates."""
     chi2 = fit.chi2_per_value
     if far_below(fit.chi2, fit.values, fit.sigma_known):
-        return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})", *filter(None, [limit])))
+        far = f"residuals are far below sigma (chi2 per value {chi2:.1e})"
+        # as many unknowns as values leave nothing over
+        if fit.noiseless or fit.values <= fit.controls:
+            return Verdict(FITTED, (far, *filter(None, [limit])))
+        return Verdict(NOISY, (f"{far}: sigma is larger than the scatter of the data",), other_sigma(chi2))
     named = tuple(n.words for n in fit.noise)
     loud = [n for n in fit.noise if n.kind in ("frame", "stiff", "signal")]
     if loud:
