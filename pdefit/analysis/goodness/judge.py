@@ -103,7 +103,7 @@ def judge(
         limit=finer.limit,
         rounding=rounding((part.functional, part.residuals) for part in parts),
         numbers=(*size_of_residuals(found, known.values()), *about_numbers(found, spans)),
-        bound=at_bound(controls, np.asarray(found.theta), controls.box()),
+        bound=at_bound(controls, np.asarray(found.theta)),
         explored="" if explored is None else str(explored),
         intervals=spans,
         unknown=unknown,

@@ -25,7 +25,6 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
     members, theta = found.members, np.asarray(found.theta)
     residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(theta))
     residuals = {name: np.asarray(x) for name, x in residuals.items()}
-    lower, upper = members.boxes
     each = []
     for e in range(members.count):
         if found.blown_up[e]:
@@ -40,7 +39,7 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
             Assessment(
                 {"": quality_of(functional, own, known, converged=bool(found.converged[e]))},
                 rounding=rounding([(functional, own)]),
-                bound=at_bound(functional.controls, theta[e], (lower[e], upper[e])),
+                bound=at_bound(functional.controls, theta[e]),
             )
         )
     return [dataclasses.replace(one, verdict=decide(one)) for one in each]

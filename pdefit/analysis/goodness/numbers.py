@@ -60,13 +60,14 @@ def _numbers(controls: Controls) -> list[tuple[BoundControl, slice]]:
     return places
 
 
-def at_bound(controls: Controls, theta: np.ndarray, box: tuple[np.ndarray, np.ndarray]) -> tuple[str, ...]:
+def at_bound(controls: Controls, theta: np.ndarray) -> tuple[str, ...]:
     """The names of numbers that stand at a bound.
 
-    **Arguments:** `controls`, `theta` (p,), `box`: the unknowns, the estimate, and its lower and upper bounds.
+    **Arguments:** `controls`, `theta` (p,): the unknowns, and the estimate.
     """
+    (lower, upper), names = controls.box(), controls.names()
     places = [i for _, span in _numbers(controls) for i in range(span.start, span.stop)]
-    return tuple(controls.names()[i] for i in places if theta[i] <= box[0][i] or theta[i] >= box[1][i])
+    return tuple(names[i] for i in places if theta[i] <= lower[i] or theta[i] >= upper[i])
 
 
 def about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
