@@ -1,6 +1,7 @@
 """Many fits of one command: members, starts and repetitions, with their files."""
 
 import csv
+import dataclasses
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import xarray
 from scipy.stats import norm
 
+import pdefit
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.build_members import build_members
@@ -47,7 +49,7 @@ def _words(table, *more):
     return (*PREY, f"data.path={table}", "data.sigma={prey: 0.01, predator: 0.01}", *more)
 
 
-def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, table, tmp_path):
+def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, compose, table, tmp_path):
     run = tmp_path / "run"
     code, out, err = pdefit_inside("fit", *_words(table, f"hydra.run.dir={run}", "render=false"))
     assert code == 0, err
@@ -69,6 +71,9 @@ def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, table, tmp_p
         np.testing.assert_allclose([float(row["log_likelihood"]) for row in rows.values()], sum(likely), rtol=1e-9)
     summary = json.loads((run / "summary.json").read_text())
     assert summary["members"]["count"] == 4 and summary["certificate"]["passed"]
+    exp = build_members(compose(*_words(table)))
+    found = dataclasses.replace(pdefit.fit_members(exp.members, exp.first.stages), known=exp.first.known)
+    assert [one.verdict.word for one in pdefit.judge(found)] == [row["verdict"] for row in rows.values()]
     drawn = draw_all(run)
     assert not drawn.notes and {f.stem for f in drawn.files} == {"members", "records"}
 
