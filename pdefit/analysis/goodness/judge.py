@@ -34,17 +34,11 @@ _MOST = 20
 
 
 @overload
-def judge(
-    found: Fit, *, explored: Exploration | None = None, with_intervals: bool | None = None, **facts: Any
-) -> Assessment: ...
+def judge(found: Fit, **facts: Any) -> Assessment: ...
 @overload
 def judge(found: MemberFits, **facts: Any) -> list[Assessment]: ...
 def judge(
-    found: Fit | MemberFits,
-    *,
-    explored: Exploration | None = None,
-    with_intervals: bool | None = None,
-    **facts: Any,
+    found: Fit | MemberFits, *, explored: Exploration | None = None, with_intervals: bool | None = None, **facts: Any
 ) -> Assessment | list[Assessment]:
     """The verdict on a fit, with all evidence that it rests on, as `pdefit fit` finds it.
 
@@ -66,7 +60,7 @@ def judge(
     """
     if isinstance(found, MemberFits):
         return judge_members(found, dataclasses.replace(found.known, **facts))
-    known = {name: _settled(found, dataclasses.replace(one, **facts)) for name, one in _known(found).items()}
+    known = _known(found, facts)
     noiseless = any(one.noiseless for one in known.values())
     spans, unknown = _intervals(found, known, with_intervals)
     finer = discretisation(found, spans, same_cells=any(one.same_cells for one in known.values()), noiseless=noiseless)
@@ -120,17 +114,13 @@ def affordable(found: Fit) -> bool:
     return found.converged or tangents_cost(found.functional) <= found.iterations * found.cost
 
 
-def _known(found: Fit) -> Mapping[str, Known]:
+def _known(found: Fit, facts: Mapping[str, Any]) -> dict[str, Known]:
     """What is known of the data of every recording; recordings without names are counted."""
     count = len(found.recordings)
-    return found.known or ({"": Known()} if count == 1 else {str(e): Known() for e in range(count)})
-
-
-def _settled(found: Fit, known: Known) -> Known:
-    """What is known of the data after stages that estimated sigma."""
-    sure = known.sigma_known and not found.estimated
-    stated = known.sigma_stated and not found.estimated
-    return dataclasses.replace(known, sigma_known=sure, sigma_exact=sure and known.sigma_exact, sigma_stated=stated)
+    given = found.known or {"" if count == 1 else str(e): Known() for e in range(count)}
+    # a sigma that a stage has estimated was not known before
+    settled = {"sigma_known": False, "sigma_stated": False} if found.estimated else {}
+    return {name: dataclasses.replace(one, **{**facts, **settled}) for name, one in given.items()}
 
 
 def _intervals(found: Fit, known: Mapping[str, Known], wanted: bool | None) -> tuple[Intervals | None, str]:
@@ -171,11 +161,7 @@ def _sections(
             and {name: {axis: c._asdict() for axis, c in axes.items()} for name, axes in one.whiteness.items()},
             "suspects": [s._asdict() for s in one.suspects],
             "heldout": one.heldout
-            and {
-                "chi2_per_value": one.heldout[0],
-                "values": one.heldout[1],
-                "frames": known[name].held.size,
-            },
+            and {"chi2_per_value": one.heldout[0], "values": one.heldout[1], "frames": known[name].held.size},
             "structure": [s._asdict() for s in sorted(one.structures, key=lambda s: -s.excess)[:_MOST]],
             "log_likelihood": float(value),
             "not_tested": missed,
