@@ -131,7 +131,7 @@ def minimise_members(
     - `watch`: told of the parts.
     """
     with processes.together():
-        found = _fitted(exp, at_once, job, saved)
+        found = dataclasses.replace(_fitted(exp, at_once, job, saved), known=exp.first.known)
         watch.lap("fit")
         if job.settings.starts is not None:
             found = _from_starts(exp, found, at_once, job)
@@ -164,7 +164,7 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
         same_problem(saved.origin["hashes"], hashes, job.directory, job.console)
     belongs = {"config": origin(job.directory), "max_iterations": settings.max_iterations, "hashes": hashes}
     with MembersProgress(job.console) as bar:
-        found = fit_members(
+        return fit_members(
             exp.members,
             exp.first.stages,
             at_once=at_once,
@@ -172,7 +172,6 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
             callback=saving(bar, "members", job.directory / "state", belongs),
             resume=None if saved is None else RunState(saved.numbers, saved.arrays),
         )
-    return dataclasses.replace(found, known=exp.first.known)
 
 
 def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Job) -> MemberFits:

@@ -4,6 +4,8 @@ import csv
 import dataclasses
 import json
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray
@@ -131,6 +133,12 @@ def test_starts_and_repetitions_of_one_fit(pdefit_inside, tmp_path):
     summary = json.loads((run / "summary.json").read_text())
     assert summary["starts"]["count"] == 6 and summary["starts"]["dropped"] == 4 and summary["starts"]["optima"] == 1
     assert "best of 6 starts, 4 of them dropped early, reached by 2 of the 2" in summary["verdict_reason"]
+    exp = pdefit.load_experiment("reaction/fisher_front", front[1:])
+    explored = pdefit.explore(exp.functional, pdefit.Starts(6, keep=2, factor=3.0), exp.stages)
+    best = exp.functional.at(jnp.asarray(explored.theta[explored.best]))
+    found = pdefit.fit(eqx.tree_at(lambda f: f.problem, exp.functional, best), exp.stages)
+    verdict = pdefit.judge(exp.told(found), explored=explored).verdict
+    assert (verdict.word, verdict.reason) == (summary["verdict"], summary["verdict_reason"])
     assert summary["bootstrap"]["repetitions"] == 8
     with open(run / "bootstrap.csv", newline="") as file:
         rows = list(csv.DictReader(file))
