@@ -57,7 +57,8 @@ J = pdefit.Functional(problem, film, unknown, regularizers=(smooth,))
 chosen = pdefit.choose_stages(J)
 print(chosen.reason)
 found = pdefit.fit(J, chosen.stages)
-print(pdefit.judge(found))
+# the film was simulated on the cells of the model
+print(pdefit.judge(found, same_cells=True))
 
 known = pdefit.intervals(found.functional, found.theta, sigma_stated=True)
 for i, name in enumerate(J.controls.names()[:2]):

@@ -21,12 +21,12 @@ def fit(guess, unknown, most=None):
     controls = {name: pdefit.transforms.Log() for name in unknown}
     J = pdefit.Functional(pdefit.Problem(guess, start), film, controls, dt=0.08)
     found = pdefit.fit(J, [pdefit.optimizers.LevenbergMarquardt()], max_iterations=most)
-    known = pdefit.intervals(found.functional, found.theta, sigma_stated=True)
-    quality = pdefit.judge(found)
+    assessed = pdefit.judge(found)
+    known, verdict = assessed.intervals, assessed.verdict
     low, best, high = known.low[0], known.estimate[0], known.high[0]
     print(f"  D = {best:.3f}, 95 % interval {low:.3f} to {high:.3f}")
-    print(f"  {quality.verdict.word}\n    because {quality.verdict.reason}")
-    return quality
+    print(f"  {verdict.word}\n    because {verdict.reason}")
+    return assessed
 
 
 print("both numbers are fitted:")
@@ -34,7 +34,7 @@ fit(FisherKPP(grid, D=0.5, r=2.0, front=-4.0), ["D", "r"])
 
 print("r is taken from a book, 15 % too large:")
 wrong = fit(FisherKPP(grid, D=0.5, r=1.15, front=-4.0), ["D"])
-for axis, c in wrong.whiteness["u"].items():
+for axis, c in wrong.recordings[""].whiteness["u"].items():
     found = f"{c.value:.2f} (noise alone: 0 +- {c.spread:.2f})"
     print(f"    residuals are correlated along {axis}: {found}")
 

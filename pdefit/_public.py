@@ -31,11 +31,12 @@ from pdefit.analysis.discovery.discover import discover_each as discover_each
 from pdefit.analysis.discovery.library import TermLibrary as TermLibrary
 from pdefit.analysis.forecast.lyapunov import LyapunovResult as LyapunovResult
 from pdefit.analysis.forecast.lyapunov import lyapunov as lyapunov
+from pdefit.analysis.goodness.assessment import Assessment as Assessment
 from pdefit.analysis.goodness.evidence import Quality as Quality
 from pdefit.analysis.goodness.information import Candidate as Candidate
 from pdefit.analysis.goodness.information import conclusion as conclusion
 from pdefit.analysis.goodness.information import criteria as criteria
-from pdefit.analysis.goodness.quality import judge as judge
+from pdefit.analysis.goodness.judge import judge as judge
 from pdefit.analysis.identifiability.compensation import Compensation as Compensation
 from pdefit.analysis.identifiability.compensation import compensation as compensation
 from pdefit.analysis.identifiability.identify import Identifiability as Identifiability
@@ -46,6 +47,7 @@ from pdefit.analysis.sensitivity import sensitivity as sensitivity
 from pdefit.conformance.report import Finding as Finding
 from pdefit.conformance.report import Verification as Verification
 from pdefit.conformance.verify import verify as verify
+from pdefit.data.known import Known as Known
 from pdefit.data.noise import NoiseEstimate as NoiseEstimate
 from pdefit.data.noise import estimate_noise as estimate_noise
 from pdefit.data.observations import Observations as Observations

@@ -152,22 +152,23 @@ def study(name: str, case: Case, options: argparse.Namespace) -> dict[str, Any]:
     for seed in range(options.seeds):
         compiled = len(_COMPILED)
         found = pdefit.fit(case.drawn(base, film, options.noise, seed))
-        known = pdefit.intervals(found.functional, found.theta, sigma_stated=stated)
-        quality = pdefit.judge(found, sigma_known=stated)
+        assessed = pdefit.judge(found, sigma_known=stated, sigma_stated=stated, with_intervals=True)
+        known, verdict, size = assessed.intervals, assessed.verdict, assessed.chi2_per_value
+        assert known is not None
         if len(_COMPILED) > compiled and seed:
             late.append(seed)
-        if quality.chi2_per_value > WRONG:
-            of_wrong[quality.verdict.word] += 1
+        if size > WRONG:
+            of_wrong[verdict.word] += 1
             continue
-        words[quality.verdict.word] += 1
-        if quality.verdict.word != FITTED:
-            print(f"    seed {seed}: {quality.verdict}", flush=True)
+        words[verdict.word] += 1
+        if verdict.word != FITTED:
+            print(f"    seed {seed}: {verdict}", flush=True)
         gap = known.at_points(np.asarray(found.theta) - truth)
         z.append((gap / known.error)[few])
         inside.append((np.abs(gap) <= known.reach)[few])
         errors.append(known.error[few])
         gaps.append(gap[few])
-        chi2.append(quality.chi2_per_value)
+        chi2.append(size)
     columns = {}
     count = len(z)
     for k, at in enumerate(few):

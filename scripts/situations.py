@@ -13,9 +13,7 @@ as an .npz.
 
 import argparse
 import collections
-import contextlib
 import functools
-import io
 import json
 import re
 import sys
@@ -30,14 +28,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from omegaconf import OmegaConf
-from rich.console import Console
 from situations_rows import FITTED, MISSES, ROWS, Row, Section
 
 import pdefit
-from pdefit.cli.run.discretisation import discretisation
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.fit import _intervals
-from pdefit.cli.run.quality import fit_quality
 from pdefit.cli.runtime.environment import forget_programs, prepare
 from pdefit.inverse.objective.compiled import RESIDUALS, WEIGHTED
 
@@ -113,19 +107,15 @@ def measure(name: str, row: Row, seed: int, folder: Path, save: Path | None) -> 
     begin = time.perf_counter()
     exp = experiment(name, row, seed, folder)
     found = exp.fit()
-    with contextlib.redirect_stderr(io.StringIO()):
-        known = _intervals(found, exp.sigma_stated, Console(file=io.StringIO()))
-    twin = row.config.get("twin", {})
-    moved = discretisation(exp, found, known, row.spoil is None and twin.get("refine", 2) == 1)
-    judgement = fit_quality(exp, found, moved, known)
-    verdict, sections = judgement.verdict, judgement.sections
+    assessed = pdefit.judge(found, with_intervals=True)
+    verdict, known = assessed.verdict, assessed.intervals
     seconds = time.perf_counter() - begin
     along = None if row.missing is None else projected_score(exp, found, row.missing)
     z = None if along is None else float(along @ RESIDUALS(found.functional, found.theta))
     if save is not None:
         _save(save / f"{name}_{seed}.npz", exp, found, known, along, z)
     off = _off(exp, found, known)
-    return Outcome(seed, verdict.word, verdict.reason, sections[0]["chi2_per_value"], z, off, seconds)
+    return Outcome(seed, verdict.word, verdict.reason, assessed.chi2_per_value, z, off, seconds)
 
 
 def _off(exp: Experiment, found: Any, known: Any) -> float:

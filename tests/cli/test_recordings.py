@@ -42,6 +42,9 @@ def test_a_run_of_two_recordings_has_files_of_each(pdefit_inside, tmp_path):
         forecast = json.loads((run / "recordings" / name / "summary.json").read_text())["forecast"]
         assert forecast == summary["recordings"][name]["forecast"] and forecast["relative_l2_at_end"] < 0.1
     assert summary["verdict"] == "fitted to the noise" and "2 recordings" in summary["verdict_reason"]
+    verdict = pdefit.judge(whole).verdict
+    told = (verdict.word, verdict.reason, verdict.next)
+    assert told == (summary["verdict"], summary["verdict_reason"], summary["evidence"]["next"])
     for key in ("values", "log_likelihood"):
         assert summary["fit"][key] == sum(one["fit"][key] for one in summary["recordings"].values())
     assert not (run / "fields.h5").exists() and "Traceback" not in err

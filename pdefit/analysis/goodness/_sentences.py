@@ -1,6 +1,7 @@
 """Sentences of a verdict: what residuals show, and what to do about it."""
 
 import numpy as np
+from scipy import stats
 
 from pdefit.analysis.goodness.evidence import Quality
 from pdefit.analysis.goodness.structure import LARGE, SURE, told_from
@@ -27,7 +28,12 @@ def more_than_counts(fit: Quality) -> str:
 
 
 def excess(fit: Quality) -> tuple[str, ...]:
-    """Sentence about chi2 that exceeds 1 by more than chance allows, and by less than decides alone."""
+    """Sentence about chi2 that differs from 1 by more than chance allows, and by less than decides alone."""
+    # unknowns take up at most as many values as they are
+    left = max(fit.values - fit.controls, 0)
+    if fit.sigma_known and fit.chi2 < (least := float(stats.chi2.ppf(stats.norm.cdf(-SURE), left)) if left else 0.0):
+        below = f"chi2 is {fit.chi2 / left:.3g} per degree of freedom, where chance allows {least / left:.3g}"
+        return (f"{below}: sigma is larger than the scatter of the data",)
     # of the values of an unknown field data determine some, and only those take up chi2
     free = fit.values - fit.controls if fit.controls <= min(FEW, fit.values / 10) else fit.values
     beyond = (fit.chi2 / free - 1) * np.sqrt(free / 2)

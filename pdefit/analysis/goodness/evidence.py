@@ -9,7 +9,6 @@ import scipy
 
 from pdefit.analysis.goodness.noise_shape import NoiseShape
 from pdefit.analysis.goodness.structure import SURE, Structure
-from pdefit.inverse.controls.vector import AtBound
 
 # chi2 per value of residuals of a tenth of sigma: below it there is no noise, and nothing to test
 _FAR_BELOW = 0.01
@@ -43,10 +42,6 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.word}: {self.reason}"
-
-
-# of a fit that nobody has judged yet
-UNDECIDED = Verdict("", ())
 
 
 class Correlation(NamedTuple):
@@ -102,6 +97,7 @@ class Quality:
     - `sigma_known`: whether sigma was known independently of this fit.
     - `sigma_exact`: whether it is known to better than a percent.
     - `sigma_stated`: whether somebody stated it, so that it was not estimated from the data.
+    - `noiseless`: whether the data have no noise, so that sigma is only a weight.
     - `of_range`: root mean square of the residuals as a part of the range of their variable, the largest of all.
     - `heldout`: chi2 per value of the held frames, with the variance of their predictions, and the number of their values;
       None without any.
@@ -116,7 +112,6 @@ class Quality:
     - `suspects`: held values that explain the structure.
     - `noise`: ways in which the noise is not as stated.
     - `refined`: the quality of the same residuals less their errors of the discretisation, where those were measured.
-    - `verdict`: the verdict on this fit alone.
     """
 
     chi2: float
@@ -127,6 +122,7 @@ class Quality:
     sigma_known: bool = True
     sigma_exact: bool = False
     sigma_stated: bool = True
+    noiseless: bool = False
     of_range: float = float("inf")
     heldout: tuple[float, int] | None = None
     windows_from_data: bool = False
@@ -140,7 +136,6 @@ class Quality:
     suspects: tuple[Suspect, ...] = ()
     noise: tuple[NoiseShape, ...] = ()
     refined: "Quality | None" = None
-    verdict: Verdict = UNDECIDED
 
     @property
     def at_minimum(self) -> bool:
@@ -205,33 +200,6 @@ class Quality:
             return False
         shown = self.correlated or self.structured or self.unheld or self.eventful or self.suspects
         return bool(self.large or shown)
-
-    def __str__(self) -> str:
-        return str(self.verdict)
-
-
-@dataclasses.dataclass(frozen=True)
-class Evidence:
-    """The evidence that a verdict on a fit rests on.
-
-    **Arguments:**
-
-    - `recordings`: the quality of the fit of each recording by name; the name of a single one is empty.
-    - `shift`: sentence about estimates that finer steps or cells move by more than their intervals; empty without any.
-    - `doubt`: why intervals are not to be trusted even where the model fits; empty where they are, or there are none.
-    - `limit`: sentence about how far finer steps and cells move the estimates; empty where that is unknown.
-    - `rounding`: sentence about the precision of the data, where residuals are no larger; empty otherwise.
-    - `numbers`: sentences about numbers that the data do not determine, or that fall to zero.
-    - `bound`: numbers that ended at a bound.
-    """
-
-    recordings: Mapping[str, Quality]
-    shift: str = ""
-    doubt: str = ""
-    limit: str = ""
-    rounding: str = ""
-    numbers: tuple[str, ...] = ()
-    bound: tuple[AtBound, ...] = ()
 
 
 def far_below(chi2: float, values: int, sigma_known: bool) -> bool:

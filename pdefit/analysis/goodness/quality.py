@@ -1,7 +1,6 @@
 """Quality of a fit of one record: chi2, and whether what the fit leaves over looks like independent noise."""
 
 import dataclasses
-import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,12 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from pdefit._util.errors import PdefitError
-from pdefit.analysis.goodness.evidence import Correlation, Evidence, Quality, far_below
+from pdefit.analysis.goodness.evidence import Correlation, Quality, far_below
 from pdefit.analysis.goodness.explained import suspects, without_discretisation
 from pdefit.analysis.goodness.noise_shape import Setting, noise_shapes, offsets
 from pdefit.analysis.goodness.structure import SURE, ResidualFilm, structures
-from pdefit.analysis.goodness.verdict import decide
+from pdefit.data.known import Known
 from pdefit.inverse.controls.paths import holder
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import sum_of_squares
@@ -27,69 +25,61 @@ from pdefit.systems.time_series import TimeSeries
 _FEWEST, _LAST = 8, 4
 
 
-def judge(
-    found: Fit,
+def quality_of(
+    functional: Functional,
+    residuals: Mapping[str, np.ndarray],
+    known: Known,
     *,
-    sigma_known: bool | None = None,
-    sigma_exact: bool = False,
-    sigma_stated: bool = True,
-    counts: Mapping[str, float] = types.MappingProxyType({}),
-    heldout: tuple[float, int] | None = None,
+    fitted: int,
+    converged: bool,
+    falling: float = float("nan"),
     remaining: float = float("nan"),
+    heldout: tuple[float, int] | None = None,
     directions: Sequence[Mapping[str, np.ndarray]] = (),
     finer: Sequence[Mapping[str, np.ndarray]] = (),
     held: Sequence[Held] = (),
 ) -> Quality:
-    """The verdict on a fit of one record, with the numbers that it rests on.
+    """The quality of a fit of one record.
 
     **Arguments:**
 
-    - `found`: the fit.
-    - `sigma_known`: whether the sigma of the observations was known before the fit; by default unless a stage of the fit
-      estimated it. Otherwise the size of residuals is no test, and only their structure is.
-    - `sigma_exact`: whether it is known to better than a percent, as of a twin; default False.
-    - `sigma_stated`: whether somebody stated it; default True. Otherwise residuals below a ten-thousandth of the range of
-      the data are those of data without noise.
-    - `counts`: by variable of counts the values for one count (1, or the gain of a camera), so that a scatter beyond
-      Poisson's law is told as such.
+    - `functional`, `residuals`: its objective, and the weighted residuals at the estimate, by variable (S, I, ...).
+    - `known`: facts about its data.
+    - `fitted`: the number of unknowns at no bound.
+    - `converged`: whether the optimizer found a minimum.
+    - `falling`: as of `falling`; default NaN.
+    - `remaining`: the largest change of a number that a Newton step would make, in standard errors; default NaN.
     - `heldout`: chi2 per value of frames that were kept out of the fit, and the number of their values.
-    - `remaining`: the largest change of a number that a Newton step would make, in standard errors.
     - `directions`: changes of the residuals with the fitted numbers, as `influences` returns them; without them weak
       structure is hidden behind what the numbers took up.
     - `finer`: changes of the residuals with finer steps, and with finer cells. With them errors of the discretisation
-      are told from those of the equation.
+      are told from errors of the equation.
     - `held`: held values with the changes of the residuals that they make, as `held_values` returns them for every recording.
       Without them no held value is suspected.
     """
-    functional = found.functional
-    if not isinstance(functional, Functional):
-        raise PdefitError("judge expects the fit of one record; of many recordings, fit and judge one by itself")
-    sigma_known = not found.estimated if sigma_known is None else sigma_known
-    fitted = int(np.count_nonzero(functional.controls.free(found.theta)))
-    of_range, explained = _sizes(functional, found.residuals, fitted)
-    own = _quality(functional, found.residuals, directions, held, sigma_known)
+    of_range, explained = _sizes(functional, residuals, fitted)
     quality = Quality(
-        **own,
+        **_seen(functional, residuals, directions, held, known.sigma_known),
         controls=fitted,
-        converged=found.converged and found.status == "done",
-        sigma_known=sigma_known,
-        sigma_exact=sigma_exact,
-        sigma_stated=sigma_stated,
+        converged=converged,
+        sigma_known=known.sigma_known,
+        sigma_exact=known.sigma_exact,
+        sigma_stated=known.sigma_stated,
+        noiseless=known.noiseless,
         of_range=of_range,
         explained=explained,
-        counts=counts,
+        counts=known.counts,
         heldout=heldout,
         windows_from_data=functional.problem.nodes is not None,
         single_precision=jax.tree.leaves(functional.problem.y0)[0].dtype == jnp.float32,
         remaining=remaining,
-        falling=_falling(found),
+        falling=falling,
     )
-    if finer and (quality.misses or not quality.at_minimum):
-        left = without_discretisation(found.residuals, directions, finer)
-        refined = dataclasses.replace(quality, **_quality(functional, left, directions, held, sigma_known))
-        quality = dataclasses.replace(quality, refined=refined)
-    evidence = Evidence({"": quality}, bound=functional.controls.numbers_at_bound(found.theta))
-    return dataclasses.replace(quality, verdict=decide(evidence))
+    if not finer or not (quality.misses or not quality.at_minimum):
+        return quality
+    left = without_discretisation(residuals, directions, finer)
+    refined = dataclasses.replace(quality, **_seen(functional, left, directions, held, known.sigma_known))
+    return dataclasses.replace(quality, refined=refined)
 
 
 def _sizes(functional: Functional, residuals: Mapping[str, np.ndarray], p: int) -> tuple[float, float]:
@@ -112,7 +102,7 @@ def _sizes(functional: Functional, residuals: Mapping[str, np.ndarray], p: int) 
     return max(parts) if parts and gridded else float("inf"), max(explained, default=1.0)
 
 
-def _quality(
+def _seen(
     functional: Functional,
     residuals: Mapping[str, np.ndarray],
     directions: Sequence[Mapping[str, np.ndarray]],
@@ -152,7 +142,7 @@ def setting_of(functional: Functional, sigma_known: bool = True) -> Setting:
     return Setting(times, problem.system.time_unit, tuple(courses), bool(controls.states.items), sigma_known)
 
 
-def _falling(found: Fit) -> float:
+def falling(found: Fit) -> float:
     """The part of J by which the last quarter of the evaluations of the last stage lowered it; NaN where they are few."""
     last = [x.loss for x in found.history if x.stage == found.history[-1].stage]
     if len(last) < _FEWEST:

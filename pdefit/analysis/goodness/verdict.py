@@ -14,7 +14,8 @@ from pdefit.analysis.goodness._sentences import (
     no_structure,
     other_sigma,
 )
-from pdefit.analysis.goodness.evidence import Evidence, Quality, Verdict, far_below
+from pdefit.analysis.goodness.assessment import Assessment
+from pdefit.analysis.goodness.evidence import Quality, Verdict, far_below
 from pdefit.analysis.goodness.structure import LARGE
 
 FITTED = "fitted to the noise"
@@ -26,9 +27,10 @@ EMPTY = "converged but the model explains little"
 MISSES = "converged but the model misses structure"
 STOPPED = "not converged"
 STOPPED_AND_MISSES = "not converged, and the model misses structure"
+BLOWN_UP = "the model blows up"
 UNFINISHED = (STOPPED, STOPPED_AND_MISSES)
 # from the best to the worst
-WORDS = (FITTED, LIMITED, ROUNDED, BOUNDED, NOISY, EMPTY, MISSES, *UNFINISHED)
+WORDS = (FITTED, LIMITED, ROUNDED, BOUNDED, NOISY, EMPTY, MISSES, *UNFINISHED, BLOWN_UP)
 
 # chi2 per value of residuals so small that sigma must be too large
 _SMALLEST = 0.5
@@ -48,7 +50,7 @@ _NAMED = 4
 _EXPLAINED = 0.5
 # why the intervals of a fit with such a verdict are not to be trusted
 _DOUBTS = {
-    **dict.fromkeys(UNFINISHED, "the fit has not converged"),
+    **dict.fromkeys((*UNFINISHED, BLOWN_UP), "the fit has not converged"),
     MISSES: "the model misses structure, so its residuals are not independent noise",
     EMPTY: "the model explains little of the data, so its residuals are more than noise",
     NOISY: "the noise is not as stated",
@@ -58,7 +60,7 @@ _DOUBTS = {
 }
 
 
-def decide(evidence: Evidence) -> Verdict:
+def decide(evidence: Assessment) -> Verdict:
     """Verdict on a fit: that on its worst recording, with the doubts about its intervals."""
     each = {name: _on_recording(one, evidence) for name, one in evidence.recordings.items()}
     name, worst = max(each.items(), key=lambda one: WORDS.index(one[1].word))
@@ -89,7 +91,8 @@ def decide(evidence: Evidence) -> Verdict:
         remedy = wider if fit.misses else (not good and remedy) or f"{wider}, or hold it there"
     if evidence.shift and word == FITTED:
         remedy = remedy or "refine what moves the estimate (cells or steps), and fit again"
-    return Verdict(word, (*reasons, *evidence.numbers), remedy)
+    explored = filter(None, [evidence.explored])
+    return Verdict(word, (*reasons, *evidence.numbers, *explored), remedy)
 
 
 def distrust(word: str, noiseless: bool) -> str:
@@ -101,7 +104,7 @@ def distrust(word: str, noiseless: bool) -> str:
     return _DOUBTS.get(word, no_noise if noiseless else "")
 
 
-def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
+def _on_recording(fit: Quality, evidence: Assessment) -> Verdict:
     """Verdict on the fit of one recording. All evidence is weighed; what is true at once is said at once.
 
     - Residuals miss structure where chi2 per value, a correlation, a test of smooth structure or held-out frames are
@@ -112,6 +115,8 @@ def _on_recording(fit: Quality, evidence: Evidence) -> Verdict:
       fell lately by less than the structure holds.
     """
     doubtful = fit.misses or not fit.at_minimum
+    if not np.isfinite(fit.chi2):
+        return Verdict(BLOWN_UP, ("no evaluation is finite",), "start nearer, or take smaller steps")
     if evidence.rounding and doubtful:
         return Verdict(ROUNDED, (evidence.rounding, *filter(None, [evidence.limit])), "")
     if doubtful and _is_discretisation(fit):
@@ -134,7 +139,7 @@ def _is_discretisation(fit: Quality) -> bool:
     return fit.refined.chi2 < (1 - _EXPLAINED) * fit.chi2 or (fit.misses and not fit.refined.misses)
 
 
-def _limited(fit: Quality, evidence: Evidence) -> tuple[str, ...]:
+def _limited(fit: Quality, evidence: Assessment) -> tuple[str, ...]:
     """Sentences about a fit whose residuals are errors of the discretisation."""
     share = 0.0 if fit.refined is None else 1 - fit.refined.chi2 / fit.chi2
     how = f"finer steps and cells take away {share:.0%} of the squared residuals"
@@ -149,7 +154,11 @@ def _fitted(fit: Quality, limit: str) -> Verdict:
     """Verdict on residuals without structure; `limit` says how far finer steps and cells move the estimates."""
     chi2 = fit.chi2_per_value
     if far_below(fit.chi2, fit.values, fit.sigma_known):
-        return Verdict(FITTED, (f"residuals are far below sigma (chi2 per value {chi2:.1e})", *filter(None, [limit])))
+        far = f"residuals are far below sigma (chi2 per value {chi2:.1e})"
+        # as many unknowns as values leave nothing over
+        if fit.noiseless or fit.values <= fit.controls:
+            return Verdict(FITTED, (far, *filter(None, [limit])))
+        return Verdict(NOISY, (f"{far}: sigma is larger than the scatter of the data",), other_sigma(chi2))
     named = tuple(n.words for n in fit.noise)
     loud = [n for n in fit.noise if n.kind in ("frame", "stiff", "signal")]
     if loud:

@@ -8,13 +8,18 @@ import numpy as np
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
 from pdefit.cli.run.source import Source, is_known
+from pdefit.data.known import Known
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.fit import Fit, Progress, fit
+from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
+
+# an estimated sigma with a larger relative standard error is not taken for known
+_KNOWN_TO = 0.1
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -95,6 +100,29 @@ class Experiment:
         unsure = any(name in self.source.noise for name in self.first.observed)
         return not (self.estimated or self.source.noiseless or unsure)
 
+    @property
+    def known(self) -> Known:
+        """The facts about the data that the verdict rests on; of many recordings each has its own."""
+        # a sigma made from residuals, or a doubtful estimate, makes chi2 about 1, which proves nothing
+        doubtful = any(self.source.noise[n].error > _KNOWN_TO for n in self.first.observed if n in self.source.noise)
+        rules = [s.reweight for s in self.stages if isinstance(s.reweight, ByPrediction)]
+        return Known(
+            sigma_known=not (self.estimated or doubtful),
+            sigma_exact=self.source.sigma_exact,
+            sigma_stated=self.sigma_stated,
+            unstated=self.source.unstated,
+            noiseless=self.source.noiseless,
+            same_cells=self.source.same_cells,
+            # the variables whose variance is that of counts
+            counts={n: v.gain for rule in rules for n, v in rule.variables if v.gain and v.relative == 0},
+            record=self.source.record.at(slice(0, self.fitted)),
+            held=self.held,
+        )
+
+    def told(self, found: Fit[Objective]) -> Fit[Objective]:
+        """A fit of this experiment that knows what is known of its data."""
+        return dataclasses.replace(found, known={name: one.known for name, one in self.each.items()})
+
     def fit(self, callback: Callable[[Progress], None] | None = None) -> Fit[AbstractObjective]:
         """The minimum of the objective by the stages, as `pdefit fit` finds it, but without a run directory.
 
@@ -103,13 +131,8 @@ class Experiment:
         - `callback`: called after every chunk of evaluations; see `pdefit.fit`.
         """
         try:
-            return fit(
-                self.functional,
-                self.stages,
-                max_iterations=self.max_iterations,
-                callback=callback,
-                driver=self.driver,
-            )
+            given = {"max_iterations": self.max_iterations, "callback": callback, "driver": self.driver}
+            return self.told(fit(self.functional, self.stages, **given))
         finally:
             self.driver.close()
 

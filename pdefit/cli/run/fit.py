@@ -11,27 +11,31 @@ from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util.atomic import write_json
-from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.errors import with_space
 from pdefit._util.memory import compile_ahead
-from pdefit.analysis.goodness.verdict import distrust
+from pdefit.analysis.goodness.assessment import Assessment
+from pdefit.analysis.goodness.discretisation import FINER
+from pdefit.analysis.goodness.evidence import Verdict
+from pdefit.analysis.goodness.judge import affordable, judge
+from pdefit.analysis.goodness.verdict import UNFINISHED, distrust
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.bootstrap import bootstrap_summary
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.certify import Certificates
-from pdefit.cli.run.discretisation import FINER, Discretisation, discretisation, steps_of
+from pdefit.cli.run.discretisation import steps_of
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.follow import lead
 from pdefit.cli.run.forecast import check_lyapunov
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.parameters import field_errors, likelihood_summary, parameter_rows, parameter_table
 from pdefit.cli.run.pictures import drawing, report, tell
-from pdefit.cli.run.plan import adjoint_summary, compared, evaluation_cost, memory_summary, plan, tangents_cost
+from pdefit.cli.run.plan import adjoint_summary, compared, memory_summary, plan
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
-from pdefit.cli.run.quality import Judgement, fit_quality, outcome, switch_bias
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
-from pdefit.cli.run.starts import check_many, minimise_from_starts, starts_summary, with_starts
+from pdefit.cli.run.starts import check_many, minimise_from_starts, starts_summary
+from pdefit.cli.run.switch_bias import switch_bias
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.run_directory import recorded
@@ -40,7 +44,6 @@ from pdefit.data.noise import describe
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED
-from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.summary import Summary
 from pdefit.output.store.tables import ParameterRow, write_parameters
@@ -109,20 +112,16 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     gradient, forward = _evaluation_times(found)
     for event in found.events:
         log.warning(event)
-    left_out = _left_out(exp, found, job)
+    left_out = _left_out(found, job)
     if left_out:
         log.warning(left_out)
         console.print(f"[yellow]{escape(left_out)}[/]", highlight=False, soft_wrap=True)
-    found_intervals = None if left_out else _intervals(found, exp.sigma_stated, console)
-    same_cells = settings.twin is not None and settings.twin.refine == 1
-    moved = discretisation(exp, found, found_intervals, same_cells)
-    judgement = fit_quality(exp, found, moved, found_intervals)
-    verdict = with_starts(judgement.verdict, explored)
+    assessed = judge(exp.told(found), explored=explored, with_intervals=not left_out)
+    verdict, found_intervals = assessed.verdict, assessed.intervals
     doubt = distrust(verdict.word, exp.source.noiseless)
-    rows = parameter_rows(exp, found, found_intervals, moved.worst, not doubt, judgement.widened)
+    rows = parameter_rows(exp, found, found_intervals, assessed.discretisation.worst, not doubt, assessed.widened)
     write_parameters(directory / "parameters.csv", rows)
-    console.print(parameter_table(rows, () if found_intervals is None else found_intervals.unidentifiable))
-    _show_doubts(rows, moved, doubt, judgement, console)
+    _show_intervals(rows, assessed, doubt, console)
     watch.lap("intervals")
     uncertain = posterior_summary(exp, found, job)
     watch.lap("posterior")
@@ -131,13 +130,13 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
 
     console.print(f"writing fields.h5{' and the forecast' if exp.forecasts else ''}")
     ahead = write_recordings(exp, found, job)
-    sections = recordings_summary(exp, found, judgement.sections, ahead, job)
+    sections = recordings_summary(exp, found, [*assessed.sections.values()], ahead, job)
     watch.lap("forecast" if exp.forecasts else "fields")
     summary = Summary(
         experiment=job.name,
-        **_of_the_fit(exp, found, found_intervals, rows, doubt, judgement),
+        **_of_the_fit(exp, found, rows, doubt, assessed),
         **sections,
-        discretisation=moved.as_dict(),
+        discretisation=assessed.discretisation.as_dict(),
         posterior=uncertain,
         bootstrap=repeated,
         likelihood=likelihood_summary(found, found_intervals),
@@ -183,14 +182,9 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     console.print(f"[bold]{verdict.word}[/]: {escape(verdict.reason)}", highlight=False, soft_wrap=True)
 
 
-def _left_out(exp: Experiment, found: fitting.Fit, job: Job) -> str:
+def _left_out(found: fitting.Fit, job: Job) -> str:
     """The sentence that says why a fit has no intervals; empty where it gets them."""
-    cost = evaluation_cost(found.functional, exp.stages[-1])
-    if (
-        job.settings.intervals == "always"
-        or found.converged
-        or tangents_cost(found.functional) <= found.iterations * cost
-    ):
+    if job.settings.intervals == "always" or affordable(found):
         return ""
     return (
         "not converged, and intervals would cost more than the fit: they and the certificate at the estimate are left out; "
@@ -198,33 +192,31 @@ def _left_out(exp: Experiment, found: fitting.Fit, job: Job) -> str:
     )
 
 
-def _intervals(found: fitting.Fit, stated: bool, console: Console) -> Intervals | None:
-    """Intervals of the controls, and a message about those that are not identifiable; None where there are none."""
-    if not found.functional.controls.tabulated.items:
-        return None
-    try:
-        out = intervals(found.functional, found.theta, sigma_stated=stated, equations=found.equations)
-    except PdefitError as error:
-        warn(console, str(error), "no intervals:")
-        return None
-    if out.unidentifiable:
-        warn(console, ", ".join(out.unidentifiable), "not identifiable from these data:")
-    return out
+def outcome(found: fitting.Fit, verdict: Verdict) -> str:
+    """The course of the loss in words that agree with the verdict."""
+    first = f"{found.loss_initial:.4g}" if np.isfinite(found.loss_initial) else "not finite at the guess"
+    ended = "" if found.converged else " (not converged)" if verdict.word in UNFINISHED else " (stopped)"
+    return f"loss {first} -> {found.loss:.4g} in {found.iterations} iterations{ended}"
 
 
-def _show_doubts(
-    rows: list[ParameterRow], moved: Discretisation, doubt: str, judgement: Judgement, console: Console
-) -> None:
-    """Print all doubts about the intervals, and those that count the correlation of residuals."""
+def _show_intervals(rows: list[ParameterRow], assessed: Assessment, doubt: str, console: Console) -> None:
+    """Print estimates and intervals, all doubts about them, and those that count the correlation of residuals."""
+    unknown = () if assessed.intervals is None else assessed.intervals.unidentifiable
+    if assessed.unknown:
+        warn(console, assessed.unknown, "no intervals:")
+    if unknown:
+        warn(console, ", ".join(unknown), "not identifiable from these data:")
+    console.print(parameter_table(rows, unknown))
     if doubt and any(r.half_width is not None for r in rows):
         warn(console, f"intervals in brackets are not to be trusted: {doubt}")
-    if judgement.widened and judgement.effective_values is not None:
-        ends = [f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in judgement.widened.items()]
+    if assessed.widened and assessed.effective_values is not None:
+        ends = [f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in assessed.widened.items()]
         say(
             console,
-            f"counting that residuals are correlated (as good as {judgement.effective_values:.4g} independent values), the "
+            f"counting that residuals are correlated (as good as {assessed.effective_values:.4g} independent values), the "
             f"95 % intervals are {', '.join(ends)}",
         )
+    moved = assessed.discretisation
     if str(moved):
         warn(console, str(moved))
     for what, reason in moved.unchecked.items():
@@ -234,12 +226,7 @@ def _show_doubts(
 
 
 def _of_the_fit(
-    exp: Experiment,
-    found: fitting.Fit,
-    found_intervals: Intervals | None,
-    rows: list[ParameterRow],
-    doubt: str,
-    judgement: Judgement,
+    exp: Experiment, found: fitting.Fit, rows: list[ParameterRow], doubt: str, assessed: Assessment
 ) -> dict[str, Any]:
     """Entries of summary.json that the fit and its intervals give."""
     return {
@@ -254,14 +241,14 @@ def _of_the_fit(
         "parameters": {
             r.control: {key: getattr(r, key) for key in _OF_A_ROW} | {"ci95": [r.ci95_low, r.ci95_high]} for r in rows
         },
-        "intervals": None if found_intervals is None else {
-            "method": found_intervals.method,
-            "degrees_of_freedom": found_intervals.degrees,
-            "not_identifiable": found_intervals.unidentifiable,
+        "intervals": None if assessed.intervals is None else {
+            "method": assessed.intervals.method,
+            "degrees_of_freedom": assessed.intervals.degrees,
+            "not_identifiable": assessed.intervals.unidentifiable,
             "trusted": all(r.interval_trusted is not False for r in rows),
             "doubt": doubt,
-            "counting_correlation": judgement.widened,
-            "effective_values": judgement.effective_values,
+            "counting_correlation": assessed.widened,
+            "effective_values": assessed.effective_values,
         },
         "fields": field_errors(exp, found),
         "sigma": sigma_summary(found),

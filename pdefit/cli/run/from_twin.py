@@ -80,6 +80,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
         remarks=(*moved, *still),
         noiseless=given.noise == 0,
         sigma_exact=given.noise > 0,
+        same_cells=given.refine == 1,
         method=method,
         dt=chosen,
     )

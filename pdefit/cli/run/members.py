@@ -13,8 +13,8 @@ from pdefit._util.atomic import write_json
 from pdefit._util.cache import contents, digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
-from pdefit.analysis.goodness.evidence import largest_ratio
-from pdefit.analysis.goodness.verdict import BOUNDED, FITTED, MISSES, STOPPED
+from pdefit.analysis.goodness.judge import judge
+from pdefit.analysis.goodness.verdict import FITTED
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.checkpoints import Checkpoints
@@ -39,7 +39,6 @@ from pdefit.output.store.tables import write_rows
 
 log = logging.getLogger("pdefit")
 
-BLOWN_UP = "the model blows up"
 # members whose gradient is tested at their estimates
 _SAMPLE = 3
 # names that a sentence lists, at most
@@ -77,7 +76,7 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     processes.tell(at_once)
     found = minimise_members(exp, job, saved, at_once, watch)
     spans = found.intervals(sigma_stated=first.sigma_stated)
-    words = verdicts(found, exp)
+    words = [one.verdict.word for one in judge(found)]
     sample = _sample(found)
     certificate = _certify(exp, sample, found.theta[sample], job, f"at the estimates of {len(sample)} members")
     watch.lap("certificates")
@@ -131,7 +130,7 @@ def minimise_members(
     - `watch`: told of the parts.
     """
     with processes.together():
-        found = _fitted(exp, at_once, job, saved)
+        found = dataclasses.replace(_fitted(exp, at_once, job, saved), known=exp.first.known)
         watch.lap("fit")
         if job.settings.starts is not None:
             found = _from_starts(exp, found, at_once, job)
@@ -181,7 +180,7 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
     if processes.follows():
         some = processes.heard()
     else:
-        words = verdicts(found, exp)
+        words = [one.verdict.word for one in judge(found)]
         some = [e for e, word in enumerate(words) if word != FITTED or settings.starts.when == "always"]
         processes.tell(some)
     which, count = np.array(some, int), found.loss.size
@@ -237,22 +236,6 @@ def _sample(found: MemberFits) -> list[int]:
     order = np.argsort(np.where(np.isfinite(found.loss), found.loss, np.inf))
     order = order[: max(1, int(np.isfinite(found.loss).sum()))]
     return [int(order[i]) for i in sorted({0, order.size // 2, order.size - 1})][:_SAMPLE]
-
-
-def verdicts(found: MemberFits, exp: MemberExperiment) -> list[str]:
-    """The verdict on each member. The limits of chi2 are those of a single fit."""
-    values, words = np.maximum(found.observed_values - found.free.sum(axis=1), 1), []
-    bounded = np.any(~found.free & exp.members.controls.numbers, axis=1)
-    for e in range(found.loss.size):
-        if found.blown_up[e]:
-            words.append(BLOWN_UP)
-        elif not found.converged[e]:
-            words.append(STOPPED)
-        elif found.chi2[e] / values[e] > largest_ratio(int(values[e]), exp.first.source.sigma_exact):
-            words.append(MISSES)
-        else:
-            words.append(BOUNDED if bounded[e] else FITTED)
-    return words
 
 
 def _verdict(exp: MemberExperiment, words: list[str]) -> tuple[str, str]:

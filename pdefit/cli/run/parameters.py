@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
-from pdefit.cli.run.discretisation import DECIDES, NOTED
+from pdefit.analysis.goodness.discretisation import DECIDES, NOTED
 from pdefit.cli.run.experiment import Experiment
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.paths import PARTS

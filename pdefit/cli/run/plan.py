@@ -18,7 +18,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import film_coords
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.runtime.memory_meter import resident
-from pdefit.inverse.fit.stages import Stage, keeps, with_windows
+from pdefit.inverse.fit.stages import evaluation_cost, keeps, with_windows
 from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
@@ -93,16 +93,6 @@ def fit_cost(exp: Experiment, settings: Settings) -> float:
     most = sum(stage.max_iterations for stage in exp.stages)
     bound = most if settings.max_iterations is None else min(most, settings.max_iterations)
     return sum(each) * bound / most
-
-
-def evaluation_cost(functional: AbstractObjective, stage: Stage) -> float:
-    """Approximate cost of an evaluation in a stage in forward runs: of all tangents together, or of a gradient."""
-    return tangents_cost(functional) if stage.optimizer.tangents else 5.0
-
-
-def tangents_cost(functional: AbstractObjective) -> float:
-    """Approximate cost of all tangents together in forward runs."""
-    return 1 + functional.tangents / 2
 
 
 def and_products(products: int) -> str:

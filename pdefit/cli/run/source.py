@@ -40,6 +40,7 @@ class Source:
     - `truth`: the problem at true values, where `problem` is not.
     - `noiseless`: whether the data are a twin's without noise.
     - `sigma_exact`: whether sigma is known to better than a percent, as a twin's is.
+    - `same_cells`: whether the data are a twin's on the cells of the model.
     - `method`, `dt`: those of the model, where the data were made with them.
     """
 
@@ -56,6 +57,7 @@ class Source:
     truth: Problem | None = None
     noiseless: bool = False
     sigma_exact: bool = False
+    same_cells: bool = False
     method: SolverChoice | None = None
     dt: float | None = None
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
-from pdefit.analysis.goodness.evidence import LARGEST_CHI2, Verdict
+from pdefit.analysis.goodness.evidence import LARGEST_CHI2
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.experiment import Experiment
@@ -65,11 +65,6 @@ def minimise_from_starts(
         found, explored = tried_again(exp, found, job)
         watch.lap("starts")
     return exp, found, explored
-
-
-def with_starts(verdict: Verdict, explored: Exploration | None) -> Verdict:
-    """A verdict that says how often the best optimum was reached."""
-    return verdict if explored is None else dataclasses.replace(verdict, reasons=(*verdict.reasons, str(explored)))
 
 
 def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:

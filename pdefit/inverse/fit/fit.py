@@ -15,7 +15,7 @@ from pdefit.inverse.fit.result import Fit as Fit
 from pdefit.inverse.fit.result import Progress as Progress
 from pdefit.inverse.fit.result import Record as Record
 from pdefit.inverse.fit.stages import Stage as Stage
-from pdefit.inverse.fit.stages import with_windows
+from pdefit.inverse.fit.stages import evaluation_cost, with_windows
 from pdefit.inverse.fit.stop import Noise
 from pdefit.inverse.objective.abstract import Objective
 from pdefit.inverse.objective.functional import Functional
@@ -72,7 +72,8 @@ def fit(
         status = "interrupted"
     found, rules = run.result(status), [s.reweight for s in plan if s.reweight is not None]
     names = found.functional.observations.sigma
-    return dataclasses.replace(found, estimated=tuple(n for n in names if any(r.estimates(n) for r in rules)))
+    estimated = tuple(n for n in names if any(r.estimates(n) for r in rules))
+    return dataclasses.replace(found, estimated=estimated, cost=evaluation_cost(found.functional, plan[-1]))
 
 
 def first_functional(functional: Objective, stages: Sequence[Stage]) -> Objective:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple
 
 import jax.numpy as jnp
@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.html import summarised, table
 from pdefit._util.run_state import RunState
+from pdefit.data.known import Known
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import Equations, weighted
@@ -99,6 +100,8 @@ class Fit(Generic[Objective]):
     - `events`: what happened, in sentences.
     - `equations`: the normal equations at theta, of every group of residuals and of all, where the fit evaluated them.
     - `estimated`: the variables whose sigma a stage estimated from residuals.
+    - `cost`: the approximate cost of an evaluation of the last optimizer, in forward runs.
+    - `known`: by recording what is known of its data, for the verdict; empty where nobody said it.
     """
 
     functional: Objective
@@ -113,6 +116,8 @@ class Fit(Generic[Objective]):
     events: list[str]
     equations: Equations | None = None
     estimated: tuple[str, ...] = ()
+    cost: float = 5.0
+    known: Mapping[str, Known] = dataclasses.field(default_factory=dict)
 
     @property
     def problem(self) -> Problem:
@@ -137,7 +142,11 @@ class Fit(Generic[Objective]):
     def recordings(self) -> "list[Fit[Functional]]":
         """The same fit with the functional of one recording and its part of theta, for each recording."""
         parts = self.functional.parts(self.theta)
-        return [self] if len(parts) == 1 else [dataclasses.replace(self, functional=f, theta=own) for f, own in parts]  # pyright: ignore
+        if len(parts) == 1:
+            return [self]  # pyright: ignore
+        known = [{"": one} for one in self.known.values()] or [{}] * len(parts)
+        each = zip(parts, known, strict=True)
+        return [dataclasses.replace(self, functional=f, theta=own, known=k) for (f, own), k in each]  # pyright: ignore
 
     @functools.cached_property
     def residuals(self) -> dict[str, np.ndarray]:

@@ -51,6 +51,16 @@ class Stage:
         return optimizer if self.stop is None else Stopping(optimizer, self.stop, objective)
 
 
+def evaluation_cost(functional: AbstractObjective, stage: Stage) -> float:
+    """Approximate cost of an evaluation in a stage in forward runs: of all tangents together, or of a gradient."""
+    return tangents_cost(functional) if stage.optimizer.tangents else 5.0
+
+
+def tangents_cost(functional: AbstractObjective) -> float:
+    """Approximate cost of all tangents together in forward runs."""
+    return 1 + functional.tangents / 2
+
+
 def new_weights(
     functional: Objective,
     theta: Array,

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import special
 
+from pdefit.data.known import Known
 from pdefit.inverse.controls.vector import at_bounds
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.uncertainty.control_values import moved
@@ -48,6 +49,7 @@ class MemberFits:
     - `evaluations`: evaluations of all stages.
     - `gradient`, `matrix`: J_r^T r and J_r^T J_r there, (E, p) and (E, p, p); the matrix is None for many unknowns.
     - `start`: the number of the start from which each came there, (E,); 0 is its guess.
+    - `known`: facts about the data of each, for the verdicts; default `Known()`.
     """
 
     members: Members
@@ -58,6 +60,7 @@ class MemberFits:
     gradient: Float[np.ndarray, "E p"]
     matrix: Float[np.ndarray, "E p p"] | None
     start: Int[np.ndarray, " E"]
+    known: Known = Known()
 
     def improved(self, which: Int[np.ndarray, " k"], again: "MemberFits") -> "MemberFits":
         """The fits with those of some members from other starts, where these ended lower, or in the minimum nearby.

@@ -10,8 +10,6 @@ from small_systems import State
 
 import pdefit
 from pdefit.analysis.goodness.verdict import BOUNDED, FITTED, MISSES
-from pdefit.inverse.uncertainty.held import held_values
-from pdefit.inverse.uncertainty.influences import influences
 
 TIMES = np.linspace(0.0, 4.0, 41)
 SIGMA = 0.01
@@ -50,11 +48,7 @@ def _judged(draw, k=None, **held):
 
 
 def _verdict(functional):
-    found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
-    (along,) = influences(found, pdefit.intervals(functional, found.theta, sigma_stated=True))
-    (held,), missed = held_values(found)
-    assert not missed
-    return pdefit.judge(found, directions=along, held=held).verdict
+    return pdefit.judge(pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])).verdict
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("b", 2.06), ("u0", 3.05)])

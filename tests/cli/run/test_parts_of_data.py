@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.cli.run.quality import of_counts
 
 TIME, X = np.arange(7.0), np.arange(24.0) - 1.5
 U = 0.5 + 0.1 * np.sin(TIME)[:, None] * np.linspace(0.5, 1.0, 24)
@@ -70,7 +69,7 @@ def test_noise_that_follows_the_prediction_weighs_the_last_stage(tmp_path):
     (name, variance), *others = made.stages[-1].reweight.variables
     assert (name, variance.relative, variance.constant, variance.gain, others) == ("u", 0.2, None, 0.0, [])
     counts = _experiment(tmp_path, "data.sigma=poisson")
-    assert counts.sigma_stated and of_counts(counts) == {"u": 1.0} and of_counts(made) == {}
+    assert counts.sigma_stated and counts.known.counts == {"u": 1.0} and made.known.counts == {}
     np.testing.assert_allclose(counts.source.record.sigma["u"], 1.0)
     # a wrong word, two kinds at once, a part below zero, and weights from residuals beside them
     for wrong, words in (

@@ -11,8 +11,8 @@ from rich.console import Console
 from small_systems import Relay
 
 import pdefit
-from pdefit.cli.run import quality as module
-from pdefit.cli.run.quality import switch_bias
+from pdefit.cli.run import switch_bias as module
+from pdefit.cli.run.switch_bias import switch_bias
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,55 @@
+"""The verdict on each of many fits, by the residuals that one program gives of all."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from pdefit.analysis.goodness.assessment import Assessment
+from pdefit.analysis.goodness.evidence import Quality
+from pdefit.analysis.goodness.numbers import rounding
+from pdefit.analysis.goodness.quality import quality_of
+from pdefit.analysis.goodness.verdict import decide
+from pdefit.data.known import Known
+from pdefit.inverse.members.result import MemberFits
+from pdefit.inverse.objective.functional import Functional
+
+
+def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
+    """The verdict on each of many fits, as of `judge`.
+
+    **Arguments:**
+
+    - `found`: the fits.
+    - `known`: facts about the data of each.
+    """
+    members, theta = found.members, np.asarray(found.theta)
+    residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(theta))
+    residuals = {name: np.asarray(x) for name, x in residuals.items()}
+    each = []
+    for e in range(members.count):
+        if found.blown_up[e]:
+            left = Quality(float("inf"), int(found.observed_values[e]), None, theta.shape[1], False)
+            each.append(Assessment({"": left}))
+            continue
+        functional = members.member(e)
+        assert isinstance(functional, Functional)
+        first, data = functional.layout.index.shape, functional.observations.values
+        # shorter records are filled up to the longest
+        own = {n: x[(e, *map(slice, (*first, *data[n].shape[1:])))] for n, x in residuals.items()}
+        each.append(
+            Assessment(
+                {
+                    "": quality_of(
+                        functional,
+                        own,
+                        known,
+                        fitted=int(found.free[e].sum()),
+                        converged=bool(found.converged[e]),
+                    )
+                },
+                rounding=rounding([(functional, own)]),
+                bound=functional.controls.numbers_at_bound(theta[e]),
+            )
+        )
+    return [dataclasses.replace(one, verdict=decide(one)) for one in each]
