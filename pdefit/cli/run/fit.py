@@ -38,6 +38,7 @@ from pdefit.cli.runtime.run_directory import recorded
 from pdefit.cli.runtime.terminal import say, warn
 from pdefit.data.noise import describe
 from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.combinations import refuse
 from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
@@ -60,6 +61,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
     check_steps(job.settings)
+    refuse(job.settings.choices())
     lead(job)
     if job.settings.members:
         # here, because it loads xarray
