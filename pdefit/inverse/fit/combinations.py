@@ -146,6 +146,11 @@ def _of_windows(c: Choices) -> Iterator[str]:
     cut = [c.formulation, *(s.formulation for s in c.stages)]
     if isinstance(c.formulation, Segments):
         yield from _said(demand_influence, c.states)
+        if c.begins_before and not c.states:
+            yield (
+                "Segments start from the data, but nothing is seen when the first one begins; make the nodes controls, or use "
+                "formulation=single"
+            )
     elsewhere = c.observe.scattered or c.observe.relocates
     finds = c.system is None or issubclass(c.system, AbstractDataState)
     if elsewhere and (any(map(_nudge, cut)) or (not finds and any(isinstance(x, Segments) for x in cut))):
