@@ -3,20 +3,24 @@
 import itertools
 import sys
 from pathlib import Path
+from types import ModuleType
 
 _INTRODUCTION = """# What goes with what
 
-Solver, steps, adjoint, instrument, noise and the kind of run are chosen one by one. This page says which choices go together,
-and why others do not. It is made from the function that refuses them, `refusal` in `pdefit/inverse/fit/combinations.py`. That
-function knows types only, so a refusal comes before anything is compiled.
+Steps, solver, adjoint, instrument, noise and the kind of run are chosen one by one. This page says which two of them go
+together. It is made from `refusal` in `pdefit/inverse/fit/combinations.py`, the function that refuses a fit before anything
+is compiled. That function knows types only.
 
-{pairs} pairs are allowed, and {refused} are refused. Every allowed pair meets in at least one of {runs} test runs
-(`tests/pairs`), which fit the diffusivity and the cooling rate of a heated rod. A run **agrees** if each number lies within a
-twentieth of a standard error of the estimate that `scipy.optimize.least_squares` finds in the same data with exact solutions in
-place of steps. The centre of a profile lies within a fifth of a standard error, and that of twenty repetitions of a bootstrap
-within one.
+Of {pairs} pairs {runs} run, {refused} are refused, and {fails} do not run yet. Every pair that runs meets in at least one of
+{count} test runs (`tests/pairs`). Each fits the diffusivity and the cooling rate of a heated rod.
+
+A run **agrees** if each number lies within a twentieth of a standard error of an estimate made without pdefit:
+`scipy.optimize.least_squares` on the same data, with exact solutions in place of steps. The centre of a profile lies within a
+fifth of a standard error, and the centre of twenty repetitions of a bootstrap within one.
 
 ## The choices
+
+Names in brackets are choices of the configuration that a test run stands for.
 """
 
 
@@ -28,19 +32,32 @@ def write(tests: Path) -> str:
     sys.path.insert(0, str(tests))
     from pairs import choices
 
-    said = {pair: choices.refused(dict(pair)) for pair in choices.pairs()}
-    count = sum(map(bool, said.values()))
-    parts = [_INTRODUCTION.format(pairs=len(said) - count, refused=count, runs=len(choices.covering()))]
+    said = {pair: _said(choices, dict(pair)) for pair in choices.pairs()}
+    kinds = [word for word, _ in said.values()]
+    numbers = {"pairs": len(said), "runs": kinds.count("runs"), "refused": kinds.count("refused")}
+    parts = [_INTRODUCTION.format(**numbers, fails=kinds.count("not yet"), count=len(choices.covering()))]
     parts += ["\n".join(["| Axis | Choices |", "|---|---|", *(_axis(a, choices) for a in choices.AXES)])]
-    parts += ["## Refused pairs", "All choices of two axes that have no table here go together."]
+    parts += ["## Pairs that do not run", "All choices of two axes that have no table here go together."]
+    alone = [(x, why) for axis, names in choices.AXES.items() for x in names if (why := choices.fails({axis: x}))]
+    parts += [f"With no other choice runs yet *{x}*: {why}." for x, why in alone]
     for a, b in itertools.combinations(choices.AXES, 2):
         cells = {(x, y): said[((a, x), (b, y))] for x in choices.AXES[a] for y in choices.AXES[b]}
-        parts += [f"### {a.capitalize()} and {b}", _table(cells)] if any(cells.values()) else []
+        whole = {(x, y): choices.fails({a: x}) or choices.fails({b: y}) for x, y in cells}
+        if any(why and not whole[pair] for pair, (_, why) in cells.items()):
+            parts += [f"### {a.capitalize()} and {b}", _table(cells)]
     return "\n\n".join(parts) + "\n"
 
 
-def _axis(axis: str, choices) -> str:
-    """A row of the table of choices: the registry names that a choice stands for are in brackets."""
+def _said(choices: ModuleType, chosen: dict[str, str]) -> tuple[str, str]:
+    """What becomes of two choices, and why."""
+    if why := choices.refused(chosen):
+        return "refused", why
+    why = choices.fails(chosen)
+    return ("not yet", why) if why else ("runs", "")
+
+
+def _axis(axis: str, choices: ModuleType) -> str:
+    """A row of the table of choices: the names of the registry that a choice stands for are in brackets."""
     stands = [(name, place) for places in choices.PLACES.values() for name, place in places.items()]
     told = []
     for choice in choices.AXES[axis]:
@@ -49,12 +66,12 @@ def _axis(axis: str, choices) -> str:
     return f"| {axis} | {', '.join(told)} |"
 
 
-def _table(cells: dict[tuple[str, str], str]) -> str:
+def _table(cells: dict[tuple[str, str], tuple[str, str]]) -> str:
     """The table of two axes, with its reasons below."""
-    reasons = {why: k for k, why in enumerate(dict.fromkeys(filter(None, cells.values())), start=1)}
+    reasons = {why: k for k, why in enumerate(dict.fromkeys(why for _, why in cells.values() if why), start=1)}
     rows, columns = (list(dict.fromkeys(pair[k] for pair in cells)) for k in (0, 1))
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for x in rows:
         each = (cells[x, y] for y in columns)
-        lines.append(f"| {x} | {' | '.join(f'refused ({reasons[why]})' if why else 'runs' for why in each)} |")
-    return "\n".join(lines) + "\n\n" + "\n".join(f"{k}. {why}." for why, k in reasons.items())
+        lines.append(f"| {x} | {' | '.join(f'{word} ({reasons[why]})' if why else word for word, why in each)} |")
+    return "\n".join(lines) + "\n\n" + "\n".join(f"{k}. {why[:1].upper()}{why[1:]}." for why, k in reasons.items())
