@@ -14,7 +14,7 @@ is compiled. That function knows types only.
 Of {pairs} pairs {runs} run, {refused} are refused, and {fails} do not run yet. Every pair that runs meets in at least one of
 {count} test runs (`tests/pairs`). Each fits the diffusivity and the cooling rate of a heated rod.
 
-A run **agrees** if each number lies within a twentieth of a standard error of an estimate made without pdefit:
+A run **agrees** if each number lies within a tenth of a standard error of an estimate made without pdefit:
 `scipy.optimize.least_squares` on the same data, with exact solutions in place of steps. The centre of a profile lies within a
 fifth of a standard error, and the centre of twenty repetitions of a bootstrap within one.
 

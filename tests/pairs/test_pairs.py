@@ -1,9 +1,9 @@
 """The table of pairs: every two choices of different axes meet in a run that agrees with least squares, or are refused.
 
-A run agrees if each number lies within a twentieth of a standard error of what scipy finds in the same data, with exact
-solutions in place of steps. Fits end where nothing would move by more than a hundredth of a standard error. Steps and
-single precision err by less. The centre of a profile lies within a fifth of a standard error, where a parabola would have
-it, and that of twenty repetitions of a bootstrap within one.
+A run agrees if each number lies within a tenth of a standard error of what scipy finds in the same data, with exact
+solutions in place of steps. Fits end where the next step would move nothing by more than a hundredth of a standard error;
+several such steps may be left. Steps and single precision err by less. The centre of a profile lies within a fifth of a
+standard error, where a parabola would have it, and that of twenty repetitions of a bootstrap within one.
 """
 
 import csv
@@ -119,7 +119,7 @@ def test_a_run_of_the_table_agrees_with_least_squares(chosen, tmp_path):
     together = [[r] for r in records] if members else [records if "recordings" in chosen["run"] else records[:1]]
     wanted = [estimate(some) for some in together]
     for values, (expected, error) in zip(_found(run, members), wanted, strict=True):
-        assert np.max(np.abs(values - expected) / error) < 0.05, (values, expected, error)
+        assert np.max(np.abs(values - expected) / error) < 0.1, (values, expected, error)
     if (centre := _centres(run, chosen["run"])) is not None:
         expected, error = wanted[0]
         assert np.max(np.abs(centre[0] - expected) / error) < centre[1], (centre, expected, error)
