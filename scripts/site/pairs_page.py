@@ -1,5 +1,6 @@
 """The table of pairs: which choices of a fit go together, from the function that refuses them and the choices of its tests."""
 
+import importlib
 import itertools
 import sys
 from pathlib import Path
@@ -30,8 +31,7 @@ def write(tests: Path) -> str:
     **Arguments:** `tests`: the folder of the tests, in which the choices are listed.
     """
     sys.path.insert(0, str(tests))
-    from pairs import choices
-
+    choices = importlib.import_module("pairs.choices")
     said = {pair: _said(choices, dict(pair)) for pair in choices.pairs()}
     kinds = [word for word, _ in said.values()]
     numbers = {"pairs": len(said), "runs": kinds.count("runs"), "refused": kinds.count("refused")}
@@ -40,6 +40,8 @@ def write(tests: Path) -> str:
     parts += ["## Pairs that do not run", "All choices of two axes that have no table here go together."]
     alone = [(x, why) for axis, names in choices.AXES.items() for x in names if (why := choices.fails({axis: x}))]
     parts += [f"With no other choice runs yet *{x}*: {why}." for x, why in alone]
+    more = [(", ".join(sorted(x for _, x in some)), why) for some, why in choices.FAILS.items() if len(some) > 2]
+    parts += [f"Together these do not run yet: *{named}*. Reason: {why}." for named, why in more]
     for a, b in itertools.combinations(choices.AXES, 2):
         cells = {(x, y): said[((a, x), (b, y))] for x in choices.AXES[a] for y in choices.AXES[b]}
         whole = {(x, y): choices.fails({a: x}) or choices.fails({b: y}) for x, y in cells}
