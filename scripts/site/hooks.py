@@ -14,6 +14,7 @@ import equations
 import experiments_page
 import links
 import notebook_page
+import pairs_page
 import papers_page
 import project_pages
 from mkdocs.config.defaults import MkDocsConfig
@@ -38,6 +39,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 def _generated() -> Iterator[tuple[str, str | bytes]]:
     yield "reference/configuration.md", configuration_page.write(ROOT / "conf")
+    yield "reference/pairs.md", pairs_page.write(ROOT / "tests")
     yield "reference/experiments.md", experiments_page.write(ROOT / "plugins", ROOT / ".pictures")
     papers, measured = (json.loads((ROOT / "docs" / f"{name}.json").read_text()) for name in ("papers", "measured"))
     yield "cases/reproduce-the-papers.md", papers_page.write(papers, measured)

@@ -11,6 +11,7 @@ from pdefit.analysis.discovery.library import CONSTANT
 from pdefit.analysis.discovery.subsets import penalty, subsets
 from pdefit.inverse.members.holding import equations_of, fits_holding
 from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 from pdefit.systems.terms.expression import Expression
@@ -46,6 +47,7 @@ class Search:
     def __init__(self, members: Members, stated: bool, most: int):
         self.members, self.stated, self.most = members, stated, most
         functional = members.member(0)
+        assert isinstance(functional, Functional)
         self.values, terms = functional.observed_values, combinations(functional)
         self.candidates = [(name, e) for name, term in terms.items() for e in term.expressions]
         names = [c.path for c in members.controls.items for _ in range(c.size)]

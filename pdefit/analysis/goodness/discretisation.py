@@ -15,7 +15,7 @@ from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.uncertainty.control_values import are_numbers, moved
+from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift, residual_changes
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.systems.capabilities import AbstractRefinable
@@ -162,7 +162,7 @@ def _largest_change(
     functional: AbstractObjective, theta: Array, known: Intervals, shift: np.ndarray, name: str
 ) -> list[str]:
     """Sentence about the number that finer steps or cells move the most, relative to itself."""
-    numbers = are_numbers(functional.controls)
+    numbers = functional.controls.numbers
     k = min(shift.size, theta.size)
     usable = np.isfinite(shift[:k]) & np.isfinite(known.reach[:k]) & numbers[:k]
     by = np.zeros(theta.size)

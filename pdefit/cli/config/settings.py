@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import size_in_bytes
-from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
+from pdefit.adjoints.base import AbstractAdjoint
 from pdefit.cli.config._controls import ControlSettings, read_controls
 from pdefit.cli.config._reader import make, read_section
 from pdefit.cli.config._system import SystemSettings, read_system
@@ -37,7 +37,8 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
-from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
+from pdefit.inverse.fit.combinations import Choices, Kind
+from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
@@ -230,6 +231,27 @@ class Settings:
         """The devices of JAX that stand for `cores`: those of this process, where others work on the fit, too."""
         return jax.local_devices()[: self.cores]
 
+    def choices(self, *also: Kind) -> Choices:
+        """The choices of a run, of which some refuse each other; `also` names what it is beside these settings."""
+        many: dict[Kind, Any] = {
+            "recordings": self.recordings,
+            "members": self.members,
+            "starts": self.starts is not None and self.starts.when == "always",
+            "starts if needed": self.starts is not None and self.starts.when == "needed",
+            "bootstrap": self.uncertainty,
+        }
+        return Choices(
+            kinds=frozenset({*also, *(kind for kind, given in many.items() if given)}),
+            resampled="" if self.uncertainty is None else self.uncertainty.kind,
+            solver=self.solver,
+            adaptive=self.steps is not None,
+            adjoint=self.adjoint,
+            driver=self.driver,
+            formulation=self.formulation,
+            observe=self.observe,
+            stages=() if self.stages.open else tuple(self.stages.stages),
+        )
+
     def __post_init__(self) -> None:
         # each of many recordings has a text here
         if self.gauge and self.recordings == {}:
@@ -252,14 +274,7 @@ class Settings:
             raise ValueError(
                 "formulation leaves out a part of the record; every and until belong to stages (times.fit_until)"
             )
-        hosted = isinstance(self.driver, Hosted)
-        chooses = hosted or (isinstance(self.driver, Traced) and self.driver.memory is not None)
-        if chooses and not isinstance(self.adjoint, Checkpointed):
-            raise ValueError(
-                f"driver={type(self.driver).__name__.lower()} chooses how many checkpoints there are, so it expects "
-                f"adjoint=checkpointed; {type(self.adjoint).__name__} runs with driver=traced driver.memory=null"
-            )
-        if hosted and self.device:
+        if isinstance(self.driver, Hosted) and self.device:
             raise ValueError("driver=hosted runs on one device; set device=null, or driver=traced")
 
 

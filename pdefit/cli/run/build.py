@@ -28,6 +28,7 @@ from pdefit.data.readers.formats import shared
 from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.fit.combinations import Choices, refuse
 from pdefit.inverse.fit.drivers import Hosted
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.fit.stages import Stage
@@ -40,7 +41,6 @@ from pdefit.inverse.objective.spread import over_cores, over_processes, spread
 from pdefit.inverse.objective.variants import stepped, with_dt
 from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
 from pdefit.inverse.problem.observed_fields import observed_fields
-from pdefit.inverse.shooting.formulation import Segments
 from pdefit.systems.terms.unknown import sized_by_data, unknown_terms
 
 
@@ -90,6 +90,7 @@ def build_single(settings: Settings) -> Experiment:
         raise PdefitError(str(error).rstrip(".") + shapes_from_file(settings.data, problem.system)) from None
     try_observe(problem.instrument.placed(record.positions_at(0)), record.ts[0], problem.y0, problem.args)
     check_control_units(settings.controls, problem)
+    refuse(dataclasses.replace(settings.choices(), system=type(problem.system), solver=method.solver))
     functional = Functional(
         problem,
         cast(window, settings.dtype),
@@ -113,12 +114,7 @@ def build_single(settings: Settings) -> Experiment:
     if settings.stages.open:
         stages, reason = chosen_stages(functional, settings.stages, bool(held.size))
         reasons.append(reason)
-    free = functional.controls.states.items
-    if record.first_frame and free and isinstance(stages[-1].formulation, Segments):
-        raise PdefitError(
-            f"The last stage has windows, of which the first holds the unknown initial state at its guess, because nothing "
-            f"is seen at t = {record.ts[0]:g}; end with a stage without a window"
-        )
+    refuse(Choices.of(functional, stages, driver=settings.driver, begins_before=record.first_frame > 0))
     for stage in stages:
         # refused before anything is compiled
         if stage.formulation is not None:

@@ -42,6 +42,7 @@ from pdefit.cli.runtime.run_directory import recorded
 from pdefit.cli.runtime.terminal import say, warn
 from pdefit.data.noise import describe
 from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.combinations import refuse
 from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.output.store.fit_checkpoint import Saved
@@ -62,6 +63,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     - `job`: the experiment and its run.
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
+    refuse(job.settings.choices())
     lead(job)
     if job.settings.members:
         # here, because it loads xarray

@@ -17,7 +17,7 @@ from pdefit.cli.run.minimise import minimise
 from pdefit.cli.run.recorded import open_run
 from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.process import Stopwatch
-from pdefit.inverse.fit.drivers import Hosted
+from pdefit.inverse.fit.combinations import refuse
 from pdefit.output.store.fit_checkpoint import Saved
 
 if TYPE_CHECKING:
@@ -55,11 +55,8 @@ def lead(job: Job) -> None:
     **Arguments:** `job`: the run, whose configuration and provenance are written.
     """
     settings = job.settings
-    first = settings.starts is not None and settings.starts.when == "always" and not settings.members
-    alone = {"driver=hosted": isinstance(settings.driver, Hosted), "starts=always": first}
-    if processes.joined() and any(alone.values()):
-        named = next(name for name, is_set in alone.items() if is_set)
-        raise PdefitError(f"{named} runs in one task yet; leave it out, or set --ntasks=1")
+    if processes.joined():
+        refuse(settings.choices("processes"))
     processes.call(str(job.directory))
 
 

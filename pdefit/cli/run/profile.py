@@ -18,6 +18,7 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.recorded import at_best, open_run
 from pdefit.cli.runtime.terminal import MembersProgress, warn
+from pdefit.inverse.fit.combinations import refuse
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.joint_profile import joint_profile
 from pdefit.inverse.members.profile import Profile, check_profile, profiles
@@ -48,6 +49,7 @@ def run_profile(arguments: list[str], console: Console) -> None:
     names = [word for word in names if "," not in word]
     if saved is None:
         raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first")
+    refuse(job.settings.choices("profile"))
     exp = build_experiment(job.settings)
     objective, theta = at_best(exp, saved)
     check_profile(objective)

@@ -111,10 +111,7 @@ class Hosted(AbstractDriver):
 
     def functional(self, functional: AbstractObjective) -> HostedFunctional:
         """The functional as it is evaluated piece by piece."""
-        if not isinstance(functional, Functional):
-            raise PdefitError(
-                "Hosted evaluates one recording; use Traced for many, with batch=Loop() if memory is short"
-            )
+        assert isinstance(functional, Functional)
         if self._last is None or self._last[0] is not functional:
             self.close()
             self._last = functional, HostedFunctional(functional, lambda like: self._route(functional, like))

@@ -10,6 +10,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.run_state import RunState
 from pdefit.inverse.fit._fit_run import FitRun
 from pdefit.inverse.fit.choose_stages import choose_stages
+from pdefit.inverse.fit.combinations import Choices, refuse
 from pdefit.inverse.fit.drivers import AbstractDriver, Traced
 from pdefit.inverse.fit.result import Fit as Fit
 from pdefit.inverse.fit.result import Progress as Progress
@@ -59,6 +60,7 @@ def fit(
         raise PdefitError("Stopping at the noise level expects measured sigma, not that of residuals; remove reweight")
     if max_iterations is not None and max_iterations < 1:
         raise PdefitError(f"max_iterations expects 1 or more, but got {max_iterations}; leave it out for no bound")
+    refuse(Choices.of(functional, plan, driver=driver or Traced()))
     run = FitRun(functional, plan, driver or Traced(), callback, max_iterations)
     if resume is not None:
         run.restore(resume)

@@ -11,7 +11,6 @@ from pdefit.inverse.fit.compiled_loop import first_carry
 from pdefit.inverse.fit.traced import Traced
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.base import AbstractOptimizer
-from pdefit.inverse.shooting.formulation import Single
 
 
 def refits(
@@ -63,8 +62,6 @@ def drawn(functional: Recordings, times: Int[np.ndarray, " E"]) -> Recordings:
 
 def _check(functional: Recordings) -> None:
     """Refuse recordings that weights of their data alone do not weigh."""
-    if functional.formulation != Single():
-        raise PdefitError("A bootstrap expects one trajectory; set formulation=single, or leave uncertainty out")
     if all(c.own for c in functional.controls.items):
         raise PdefitError("A bootstrap of recordings expects controls that all share, but each has only its own")
     own = [c.name for c in functional.controls.items if c.own and c.prior is not None]

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.run_state import RunState
+from pdefit.inverse.fit.combinations import Choices, refuse
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._drawn_recordings import refits
 from pdefit.inverse.members.fit_members import AT_ONCE, MemberProgress, fit_members, plan_of
@@ -20,7 +21,6 @@ from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
-from pdefit.inverse.shooting.formulation import Single
 from pdefit.inverse.uncertainty.control_values import moved
 
 # evaluations of a repetition, which begins at the estimate
@@ -70,8 +70,7 @@ class Bootstrap:
         - `functional`, `theta`: a fit of one trajectory from the initial state, and its estimate, (p,).
         - `seed`: of the noise.
         """
-        if functional.formulation != Single():
-            raise PdefitError("A bootstrap expects one trajectory; set formulation=single, or leave uncertainty out")
+        refuse(Choices.of(functional, (), "bootstrap", resampled=self.kind))
         random, made = np.random.default_rng(seed), dict[str, Array]()
         # residuals are smaller than the noise, because numbers were fitted to it
         values = functional.observed_values
@@ -125,10 +124,9 @@ def check_bootstrap(functional: AbstractObjective, repetitions: Bootstrap) -> No
 
     **Arguments:** as of `bootstrap`.
     """
-    if (repetitions.kind == "recordings") != isinstance(functional, Recordings):
-        raise PdefitError("A bootstrap of kind recordings, and no other, is that of a fit of many recordings")
     if not isinstance(functional, Recordings):
         plan_of(Members.from_points(functional, functional.theta0[None]), [LevenbergMarquardt()])
+    refuse(Choices.of(functional, (), "bootstrap", resampled=repetitions.kind))
 
 
 def bootstrap(

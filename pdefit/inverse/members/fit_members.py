@@ -11,6 +11,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.run_state import RunState
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.choose_stages import choose_stages
+from pdefit.inverse.fit.combinations import Choices, refuse
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members._run import MemberProgress as MemberProgress
@@ -20,10 +21,7 @@ from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.members.starts import Starts
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
-from pdefit.inverse.optimizers.arrow_gauss_newton import ArrowGaussNewton
 from pdefit.inverse.optimizers.base import AbstractOptimizer
-from pdefit.inverse.optimizers.collocation import Collocation
-from pdefit.inverse.shooting.formulation import Single
 
 # members that run together by default: more hardly run faster
 AT_ONCE = 128
@@ -105,11 +103,7 @@ def plan_of(members: Members, stages: Sequence[Stage | AbstractOptimizer] | None
     **Arguments:** as of `fit_members`.
     """
     plan = stages_of(members.member(0), stages)
-    if any(stage.reweight is not None or stage.stop is not None for stage in plan):
-        raise PdefitError(
-            "Many fits in one program expect stages without reweight and stop, and noise that does not follow the "
-            "prediction (data.sigma); fit them one by one"
-        )
+    refuse(Choices.of(members.member(0), plan, "members"))
     if members.common.controls.roughness:
         raise PdefitError(
             "Many fits in one program expect fields without modes and with stated amplitudes; remove modes and give "
@@ -124,12 +118,7 @@ def stages_of(functional: AbstractObjective, stages: Sequence[Stage | AbstractOp
     if not chosen:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")
     plan = [s if isinstance(s, Stage) else Stage(s) for s in chosen]
-    for stage in plan:
-        cut = stage.formulation
-        if isinstance(stage.optimizer, ArrowGaussNewton) or (isinstance(cut, Single) and cut.nudge):
-            raise PdefitError("A nudge works on one fit; take stages=lbfgs or stages=gauss_newton_cg for many")
-        if isinstance(stage.optimizer, Collocation):
-            raise PdefitError("Collocation works on one fit; take windows (formulation) as the first stage of many")
+    refuse(Choices.of(functional, plan, "starts"))
     return plan
 
 

@@ -6,20 +6,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.errors import unknown
 from pdefit._util.run_state import RunState
+from pdefit.inverse.fit.combinations import Choices, refuse
 from pdefit.inverse.members._profile_run import Profile as Profile
 from pdefit.inverse.members._profile_run import ProfileRun
 from pdefit.inverse.members._run import MemberProgress
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
-from pdefit.inverse.shooting.formulation import Single
 
 
 def check_profile(functional: AbstractObjective) -> None:
     """Refuse a fit along whose numbers no profile leads."""
-    if functional.formulation != Single():
-        raise PdefitError("Profiles expect one trajectory; set formulation=single")
+    refuse(Choices.of(functional, (), "profile"))
 
 
 def profiles(

@@ -1,6 +1,6 @@
 """A record cut into trajectories: the states they start from, the controls that remain free, and their steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import diffrax
 import equinox as eqx
@@ -55,12 +55,20 @@ def bound(
     """The declared controls, and the problem at their guesses."""
     controls, problem = bind(problem, declared, key, observations)
     if problem.nodes is not None:
-        if any(c.kind == "initial" for c in controls.items):
-            raise PdefitError(
-                "Segments start from the data, so y0 has no influence; make nodes.<field> the control, or none"
-            )
+        demand_influence([c.kind for c in controls.items])
         check_free(problem, observations, layout.nodes, [c.path for c in controls.items])
     return controls, problem
+
+
+def demand_influence(kinds: Collection[str]) -> None:
+    """Refuse an unknown initial state beside windows that start from the data.
+
+    **Arguments:** `kinds`: the kinds of the controls.
+    """
+    if "initial" in kinds:
+        raise PdefitError(
+            "Segments start from the data, so y0 has no influence; make nodes.<field> the control, or none"
+        )
 
 
 def remaining(controls: Controls, before: Problem, nodes: PyTree | None, formulation: AbstractFormulation) -> Controls:

@@ -187,7 +187,7 @@ def test_states_from_data_are_those_of_the_first_frame(load):
     assert float(load("times.start=0.0", "initial=data").first.problem.y0.N) == growth(1.0)
     nodes = load("times.start=0.0", "formulation={name: segments, length: 1.0}", "controls={r: log, nodes: {N: {}}}")
     np.testing.assert_allclose(nodes.first.problem.nodes.N, growth(np.append(1.0, TS[:-1])))
-    with pytest.raises(pdefit.PdefitError, match="nothing is seen at t = 0; end with a stage without a window"):
+    with pytest.raises(pdefit.PdefitError, match="nothing is seen when it begins; end with a stage without a window"):
         load("times.start=0.0", "stages.main.window=2.0", "controls={r: log, y0: {N: {guess: data}}}")
 
 
