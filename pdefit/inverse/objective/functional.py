@@ -6,6 +6,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
@@ -150,7 +151,9 @@ class Functional(AbstractRecord):
     def cut_anew(self: Same, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Same:
         """The functional with the record cut in another way, as of `reformulated`."""
         before = self.at(theta)
-        layout = laid_out(formulation, self.at, theta, self.observations.ts, self.dt)
+        ts, adaptive = self.observations.ts, self.steps is not None
+        # adaptive steps follow, the smallest of which may be tiny
+        layout = formulation.layout(ts, np.inf) if adaptive else laid_out(formulation, self.at, theta, ts, self.dt)
         nodes = formulation.node_states(before, self.observations, layout)
         if nodes is not None and self.observations.first_frame:
             # nothing is seen there, and the state is known or guessed

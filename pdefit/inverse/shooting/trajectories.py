@@ -215,7 +215,8 @@ def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float
     - `dt`: the largest step where steps are constant.
     - `whole`: the time grid of the whole record.
     """
-    layout = formulation.layout(ts, dt)
+    # of frozen steps only the intervals count
+    layout = formulation.layout(ts, np.inf if whole.frozen else dt)
     if not whole.frozen:
         return layout
     return Layout(cropped_like(whole, layout.time_grid), layout.index, layout.counts, layout.nodes)
