@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     # these need libraries for files and configurations
     from pdefit.cli.python.experiments import Experiment as Experiment
     from pdefit.cli.python.experiments import load_experiment as load_experiment
+    from pdefit.cli.python.experiments import load_members as load_members
     from pdefit.cli.python.runs import Run as Run
     from pdefit.cli.python.runs import load_run as load_run
     from pdefit.data.readers.observations import read_observations as read_observations

@@ -94,7 +94,7 @@ def test_the_listed_names_are_those_that_are_imported():
     """The list is read as text, so a line in another form would be lost."""
     lines = [node for node in ast.parse(inspect.getsource(_public)).body if isinstance(node, ast.ImportFrom)]
     imported = {name.asname for node in lines for name in node.names}
-    others = {"Experiment", "Run", "load_experiment", "load_run", "read_observations"}
+    others = {"Experiment", "Run", "load_experiment", "load_members", "load_run", "read_observations"}
     assert set(dir(pdefit)) == imported | others
 
 

@@ -20,7 +20,6 @@ from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
 from pdefit.data.known import Known
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.stages import tangents_cost
-from pdefit.inverse.members.explore import Exploration
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.uncertainty.control_values import moved as shifted
@@ -38,7 +37,7 @@ def judge(found: Fit, **facts: Any) -> Assessment: ...
 @overload
 def judge(found: MemberFits, **facts: Any) -> list[Assessment]: ...
 def judge(
-    found: Fit | MemberFits, *, explored: Exploration | None = None, with_intervals: bool | None = None, **facts: Any
+    found: Fit | MemberFits, *, with_intervals: bool | None = None, **facts: Any
 ) -> Assessment | list[Assessment]:
     """The verdict on a fit, with all evidence that it rests on, as `pdefit fit` finds it.
 
@@ -52,7 +51,6 @@ def judge(
     **Arguments:**
 
     - `found`: the fit, of one record, of many recordings, or of many members.
-    - `explored`: the exploration from whose best start it began; default none.
     - `with_intervals`: whether intervals are computed; by default unless the fit has not converged, and they would cost
       more than the fit. Without them weak structure and errors of the discretisation are not told.
     - `facts`: entries of `Known` that hold for all recordings, such as `sigma_known=False`, `noiseless=True` or
@@ -99,7 +97,7 @@ def judge(
         rounding=rounding((part.functional, part.residuals) for part in parts),
         numbers=(*size_of_residuals(found, known.values()), *about_numbers(found, spans)),
         bound=controls.numbers_at_bound(found.theta),
-        explored="" if explored is None else str(explored),
+        explored=found.explored,
         intervals=spans,
         unknown=unknown,
         discretisation=finer,

@@ -1,7 +1,8 @@
 """Experiments in Python: what `pdefit fit experiment=NAME` works on."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pdefit._util.errors import PdefitError, unknown
@@ -9,7 +10,9 @@ from pdefit._util.trees import demand_float64
 from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.compose import apart, composed, register_experiment
 from pdefit.cli.config.read import read_settings
+from pdefit.cli.config.settings import Settings
 from pdefit.cli.run.build import build_experiment
+from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.experiment import Experiment as Experiment
 from pdefit.cli.runtime.equations import using
 
@@ -30,8 +33,37 @@ def load_experiment(
 
     - `equations`: path of a file of equations, `my_equation.py`, which is executed; None for installed ones.
 
-    **Errors:** PdefitError where a name or a value is wrong, or JAX has no float64.
+    **Errors:** PdefitError where a name or a value is wrong, of an experiment with `members` (`load_members`), or where
+    JAX has no float64.
     """
+    with _settings(name, overrides, equations) as settings:
+        if settings.members:
+            raise PdefitError(
+                f"The experiment '{os.fspath(name)}' has members, which are fitted each by itself; write pdefit.load_members(...)"
+            )
+        return build_experiment(settings)
+
+
+def load_members(
+    name: str | os.PathLike[str], overrides: Sequence[str] = (), equations: str | os.PathLike[str] | None = None
+) -> MemberExperiment:
+    """Many fits of one kind with their observations, as `pdefit fit experiment=NAME members=...` builds them.
+
+    **Arguments:** `name`, `overrides`, `equations`: as of `load_experiment`.
+
+    **Errors:** PdefitError as of `load_experiment`, or where the experiment has no members.
+    """
+    with _settings(name, overrides, equations) as settings:
+        if not settings.members:
+            raise PdefitError(f"The experiment '{os.fspath(name)}' has no members; write pdefit.load_experiment(...)")
+        return build_members(settings)
+
+
+@contextmanager
+def _settings(
+    name: str | os.PathLike[str], overrides: Sequence[str], equations: str | os.PathLike[str] | None
+) -> Iterator[Settings]:
+    """A block with the settings of an experiment, in which its equations are known."""
     demand_float64()
     name = os.fspath(name)
     if name.endswith(".py"):
@@ -46,4 +78,4 @@ def load_experiment(
             name = register_experiment(Path(name))
         elif name not in (known := experiments()):
             raise unknown("experiment", name, known)
-        return build_experiment(read_settings(composed([f"experiment={name}", *map(str, overrides)])))
+        yield read_settings(composed([f"experiment={name}", *map(str, overrides)]))

@@ -133,6 +133,8 @@ def build_single(settings: Settings) -> Experiment:
         held=held,
         driver=settings.driver,
         max_iterations=settings.max_iterations,
+        starts=settings.starts,
+        seed=settings.seed,
     )
 
 

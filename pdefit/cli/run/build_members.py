@@ -11,6 +11,8 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.memory import in_words, too_large
 from pdefit._util.trees import cast
 from pdefit.analysis.goodness.holdout import withhold
+from pdefit.analysis.goodness.judge import judge
+from pdefit.analysis.goodness.verdict import FITTED
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.run.build import build_single, one_file, refuse_unseen, settings_of_each, source_of
 from pdefit.cli.run.experiment import Experiment
@@ -19,7 +21,9 @@ from pdefit.cli.run.unstated import with_estimated_sigma
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
 from pdefit.inverse.controls.bind import at_guesses, bind
 from pdefit.inverse.controls.declare import declared_leaves
+from pdefit.inverse.members.fit_members import fit_members, fit_members_again
 from pdefit.inverse.members.members import Members
+from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_dt
 from pdefit.inverse.problem.problem import Problem
@@ -47,6 +51,23 @@ class MemberExperiment:
     members: Members
     names: tuple[str, ...]
     truth: np.ndarray
+
+    def fit(self) -> MemberFits:
+        """The minimum of every member by the stages and starts, as `pdefit fit` finds it, but without a run directory."""
+        found, starts = self.told(fit_members(self.members, self.first.stages)), self.first.starts
+        if starts is None:
+            return found
+        again = self.other_starts(found)
+        return fit_members_again(self.members, found, again, starts.points, self.first.stages, seed=self.first.seed)
+
+    def told(self, found: MemberFits) -> MemberFits:
+        """Fits of these members that know what is known of their data."""
+        return dataclasses.replace(found, known=self.first.known)
+
+    def other_starts(self, found: MemberFits) -> list[int]:
+        """The numbers of the members that are fitted from other starts: those that noise does not explain, or all."""
+        always = self.first.starts is not None and self.first.starts.when == "always"
+        return [e for e, one in enumerate(judge(found)) if always or one.verdict.word != FITTED]
 
 
 def build_members(settings: Settings) -> MemberExperiment:

@@ -1,12 +1,14 @@
 """The record of an experiment: all that a fit works on."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
+from pdefit.analysis.goodness.evidence import LARGEST_CHI2
+from pdefit.cli.config.starts import StartsSettings
 from pdefit.cli.run.source import Source, is_known
 from pdefit.data.known import Known
 from pdefit.inverse.controls.bound_control import BoundControl
@@ -14,12 +16,18 @@ from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.fit import Fit, Progress, fit
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.fit.stop import Holdout
+from pdefit.inverse.members.explore import Exploration, explore
+from pdefit.inverse.members.from_starts import from_starts
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
+from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.problem import Problem
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
+# root mean square residual of data without noise, as a part of their range, that is no round-off
+_NOISELESS = 1e-3
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -42,6 +50,7 @@ class Experiment:
     - `remarks`: messages about what looks odd in the data.
     - `max_iterations`: bound on the evaluations of all stages together; None for that of the stages.
     - `recordings`: many recordings by name; empty for one.
+    - `starts`, `seed`: other starts of the fit, and the seed of their design; None for the guess alone.
     """
 
     functional: AbstractObjective
@@ -55,6 +64,8 @@ class Experiment:
     remarks: tuple[str, ...]
     max_iterations: int | None
     recordings: "Mapping[str, Experiment]" = dataclasses.field(default_factory=dict)
+    starts: StartsSettings | None = None
+    seed: int = 0
 
     @property
     def each(self) -> "dict[str, Experiment]":
@@ -124,17 +135,41 @@ class Experiment:
         return dataclasses.replace(found, known={name: one.known for name, one in self.each.items()})
 
     def fit(self, callback: Callable[[Progress], None] | None = None) -> Fit[AbstractObjective]:
-        """The minimum of the objective by the stages, as `pdefit fit` finds it, but without a run directory.
+        """The minimum of the objective by the stages and starts, as `pdefit fit` finds it, but without a run directory.
 
         **Arguments:**
 
         - `callback`: called after every chunk of evaluations; see `pdefit.fit`.
         """
+        starts = self.starts
+
+        def fitted(objective: AbstractObjective, stages: Sequence[Stage]) -> Fit:
+            return fit(objective, stages, max_iterations=self.max_iterations, callback=callback, driver=self.driver)
+
+        def explored() -> Exploration:
+            assert starts is not None
+            return explore(self.functional, starts.points, self.stages, seed=self.seed, judge=self.judge_of_starts)
+
         try:
-            given = {"max_iterations": self.max_iterations, "callback": callback, "driver": self.driver}
-            return self.told(fit(self.functional, self.stages, **given))
+            if starts is None:
+                return self.told(fitted(self.functional, self.stages))
+            needed = None if starts.when == "always" else self.unexplained
+            return self.told(from_starts(self.functional, self.stages, explored, fitted, needed)[0])
         finally:
             self.driver.close()
+
+    @property
+    def judge_of_starts(self) -> AbstractObjective | None:
+        """The objective of the frames that are kept out of the fit, where these choose among starts; else None."""
+        if self.starts is None or self.starts.by != "holdout":
+            return None
+        return Holdout(self.source.record.at(slice(0, self.fitted))).judged(self.functional)
+
+    def unexplained(self, found: Fit) -> bool:
+        """Test for a misfit that noise cannot explain, as of a fit that ended in a wrong minimum."""
+        chi2 = sum(sum_of_squares(part.residuals) for part in found.recordings)
+        level = _NOISELESS**2 if self.source.noiseless else LARGEST_CHI2
+        return not chi2 <= level * found.functional.observed_values
 
     def _repr_html_(self) -> str:
         """Controls with their guesses and true values, and what they are fitted to, for notebooks."""

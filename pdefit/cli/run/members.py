@@ -14,7 +14,6 @@ from pdefit._util.cache import contents, digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
 from pdefit.analysis.goodness.judge import judge
-from pdefit.analysis.goodness.verdict import FITTED
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.checkpoints import Checkpoints
@@ -130,7 +129,7 @@ def minimise_members(
     - `watch`: told of the parts.
     """
     with processes.together():
-        found = dataclasses.replace(_fitted(exp, at_once, job, saved), known=exp.first.known)
+        found = exp.told(_fitted(exp, at_once, job, saved))
         watch.lap("fit")
         if job.settings.starts is not None:
             found = _from_starts(exp, found, at_once, job)
@@ -180,8 +179,7 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
     if processes.follows():
         some = processes.heard()
     else:
-        words = [one.verdict.word for one in judge(found)]
-        some = [e for e, word in enumerate(words) if word != FITTED or settings.starts.when == "always"]
+        some = exp.other_starts(found)
         processes.tell(some)
     which, count = np.array(some, int), found.loss.size
     if not which.size:

@@ -11,7 +11,6 @@ import numpy as np
 
 from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
-from pdefit.analysis.goodness.evidence import LARGEST_CHI2
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.experiment import Experiment
@@ -21,19 +20,16 @@ from pdefit.cli.runtime.process import Stopwatch
 from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.fit.stop import Holdout
 from pdefit.inverse.members.bootstrap import check_bootstrap
 from pdefit.inverse.members.explore import Exploration, Explorer
 from pdefit.inverse.members.fit_members import stages_of
+from pdefit.inverse.members.from_starts import from_starts
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.output.store.fit_checkpoint import Saved, load_state
 from pdefit.output.store.tables import number, write_rows
 
 # folder of a run in which the exploration is saved
 STARTS = "starts"
-# root mean square residual of data without noise, as a part of their range, that is no round-off
-_NOISELESS = 1e-3
 
 
 def check_many(functional: AbstractObjective, stages: Sequence[Stage], settings: Settings) -> None:
@@ -55,72 +51,65 @@ def minimise_from_starts(
     - `exp`, `job`, `saved`: the experiment, its run, and the checkpoint from which it goes on.
     - `watch`: the seconds of its parts.
     """
-    starts, explored = job.settings.starts, None
-    if starts is not None and starts.when == "always":
-        exp, explored = from_starts(exp, job)
+    starts = job.settings.starts
+
+    def fitted(objective: AbstractObjective, _: Sequence[Stage]) -> fitting.Fit:
+        found = minimise(dataclasses.replace(exp, functional=objective), job, saved)
+        watch.lap("fit")
+        return found
+
+    if starts is None:
+        return exp, fitted(exp.functional, exp.stages), None
+    first = starts.when == "always"
+
+    def explored() -> Exploration:
+        if not first:
+            say(job.console, "noise cannot explain the misfit: other starts are tried (starts=auto)")
+        try:
+            return _explored(exp, job)
+        except PdefitError as error:
+            if not first:
+                warn(job.console, str(error), "no other starts:")
+            raise
+        finally:
+            watch.lap("starts")
+
+    def again(objective: AbstractObjective, stages: Sequence[Stage]) -> fitting.Fit:
+        found = _better(exp, objective, stages, job)
         watch.lap("starts")
-    found = minimise(exp, job, saved)
-    watch.lap("fit")
-    if starts is not None and starts.when == "needed" and unexplained(exp, found):
-        found, explored = tried_again(exp, found, job)
-        watch.lap("starts")
-    return exp, found, explored
+        return found
+
+    needed = None if first else exp.unexplained
+    found, ends = from_starts(exp.functional, exp.stages, explored, fitted, needed, again)
+    if first and ends is not None:
+        exp = dataclasses.replace(exp, functional=exp.functional.guessing(jnp.asarray(ends.theta[ends.best])))
+    return exp, found, ends
 
 
-def from_starts(exp: Experiment, job: Job) -> tuple[Experiment, Exploration]:
-    """The experiment whose guess is the best point that many starts have reached, and what they reached.
-
-    **Arguments:**
-
-    - `exp`, `job`: the experiment and its run. An exploration that was stopped goes on where it was.
-    """
-    settings, functional = job.settings, exp.functional
+def _explored(exp: Experiment, job: Job) -> Exploration:
+    """The ends of many starts, with their table. An exploration that was stopped goes on where it was."""
+    checkpoints, settings = Checkpoints.of(job, STARTS), job.settings
     assert settings.starts is not None
-    checkpoints = Checkpoints.of(job, STARTS)
     with MembersProgress(job.console) as bar:
         explorer = Explorer(
-            functional,
+            exp.functional,
             exp.stages,
             settings.starts.points,
             settings.seed,
             devices=settings.shared_by,
             callback=checkpoints.saving(bar, "starts"),
-            judge=_judge(exp, functional) if settings.starts.by == "holdout" else None,
+            judge=exp.judge_of_starts,
         )
         if (state := checkpoints.load()) is not None:
             explorer.restore(state)
         found = explorer.explore()
     say(job.console, f"starts: {found}")
-    _write_table(found, functional, job)
-    if not np.isfinite(found.loss).any():
-        raise PdefitError("The model blows up from all starts; give bounds (starts.within=bounds), or a better guess")
-    return dataclasses.replace(exp, functional=functional.guessing(jnp.asarray(found.theta[found.best]))), found
+    _write_table(found, exp.functional, job)
+    return found
 
 
-def _judge(exp: Experiment, functional: AbstractObjective) -> AbstractObjective:
-    """The objective of the frames that are kept out of the fit."""
-    return Holdout(exp.source.record.at(slice(0, exp.fitted))).judged(functional)
-
-
-def unexplained(exp: Experiment, found: fitting.Fit) -> bool:
-    """Test for a misfit that noise cannot explain, as of a fit that ended in a wrong minimum."""
-    chi2 = sum(sum_of_squares(part.residuals) for part in found.recordings)
-    level = _NOISELESS**2 if exp.source.noiseless else LARGEST_CHI2
-    return not chi2 <= level * found.functional.observed_values
-
-
-def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.Fit, Exploration | None]:
-    """The fit from the best of many starts where that is better than the one from the guess, and what they reached."""
-    say(job.console, "noise cannot explain the misfit: other starts are tried (starts=auto)")
-    try:
-        better, explored = from_starts(exp, job)
-    # what the fit has found stays
-    except PdefitError as error:
-        warn(job.console, str(error), "no other starts:")
-        return dataclasses.replace(found, events=[*found.events, f"no other starts: {error}"]), None
-    if not explored.loss[explored.best] < found.loss:
-        return found, explored
-    last = dataclasses.replace(exp.stages[-1], formulation=exp.first.formulation)
+def _better(exp: Experiment, objective: AbstractObjective, stages: Sequence[Stage], job: Job) -> fitting.Fit:
+    """The fit from the best start, with checkpoints beside those of the fit from the guess."""
     kept = load_state(job.directory / "state")
     assert kept is not None
     checkpoints = Checkpoints(job.directory / BETTER, kept.origin | {"of": of_fit(kept)})
@@ -132,12 +121,7 @@ def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.
             raise KeyboardInterrupt
 
     given = dict[str, Any](max_iterations=job.settings.max_iterations, driver=exp.driver)
-    again = fitting.fit(better.functional, [last], callback=save, resume=checkpoints.load(), **given)
-    if not again.loss < found.loss:
-        return found, explored
-    evaluations = found.iterations + int(explored.evaluations.sum()) + again.iterations
-    events = [*found.events, f"starts: {explored}", *again.events]
-    return dataclasses.replace(again, iterations=evaluations, loss_initial=found.loss_initial, events=events), explored
+    return fitting.fit(objective, stages, callback=save, resume=checkpoints.load(), **given)
 
 
 def starts_summary(found: Exploration | None) -> dict[str, Any] | None:

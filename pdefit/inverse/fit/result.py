@@ -102,6 +102,7 @@ class Fit(Generic[Objective]):
     - `estimated`: the variables whose sigma a stage estimated from residuals.
     - `cost`: the approximate cost of an evaluation of the last optimizer, in forward runs.
     - `known`: by recording what is known of its data, for the verdict; empty where nobody said it.
+    - `explored`: a sentence about other starts of the fit; empty without any.
     """
 
     functional: Objective
@@ -118,6 +119,7 @@ class Fit(Generic[Objective]):
     estimated: tuple[str, ...] = ()
     cost: float = 5.0
     known: Mapping[str, Known] = dataclasses.field(default_factory=dict)
+    explored: str = ""
 
     @property
     def problem(self) -> Problem:

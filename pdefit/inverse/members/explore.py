@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from pdefit._util.errors import refusing
+from pdefit._util.errors import PdefitError, refusing
 from pdefit._util.run_state import RunState
 from pdefit._util.trees import pack, unpack
 from pdefit.inverse.fit.stages import Stage
@@ -195,6 +195,10 @@ class Explorer:
             for e in optima.best:
                 score[e] = float(VALUE(self.judge, jnp.asarray(self.now.theta[e])))
         score = np.where(np.isfinite(score), score, np.inf)
+        if not np.isfinite(self.now.loss).any():
+            raise PdefitError(
+                "The model blows up from all starts; give bounds (starts.within=bounds), or a better guess"
+            )
         return Exploration(starts=self.points, **self.now._asdict(), optima=optima, score=score)
 
     def _report(self, progress: MemberProgress) -> None:

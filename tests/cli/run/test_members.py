@@ -1,11 +1,8 @@
 """Many fits of one command: members, starts and repetitions, with their files."""
 
 import csv
-import dataclasses
 import json
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray
@@ -77,7 +74,7 @@ def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, compose, tab
     summary = json.loads((run / "summary.json").read_text())
     assert summary["members"]["count"] == 4 and summary["certificate"]["passed"]
     exp = build_members(compose(*_words(table)))
-    found = dataclasses.replace(pdefit.fit_members(exp.members, exp.first.stages), known=exp.first.known)
+    found = exp.fit()
     assert [one.verdict.word for one in pdefit.judge(found)] == [row["verdict"] for row in rows.values()]
     drawn = draw_all(run)
     assert not drawn.notes and {f.stem for f in drawn.files} == {"members", "records"}
@@ -142,11 +139,7 @@ def test_starts_and_repetitions_of_one_fit(pdefit_inside, tmp_path):
     summary = json.loads((run / "summary.json").read_text())
     assert summary["starts"]["count"] == 6 and summary["starts"]["dropped"] == 4 and summary["starts"]["optima"] == 1
     assert "best of 6 starts, 4 of them dropped early, reached by 2 of the 2" in summary["verdict_reason"]
-    exp = pdefit.load_experiment("reaction/fisher_front", front[1:])
-    explored = pdefit.explore(exp.functional, pdefit.Starts(6, keep=2, factor=3.0), exp.stages)
-    best = exp.functional.at(jnp.asarray(explored.theta[explored.best]))
-    found = pdefit.fit(eqx.tree_at(lambda f: f.problem, exp.functional, best), exp.stages)
-    verdict = pdefit.judge(exp.told(found), explored=explored).verdict
+    verdict = pdefit.judge(pdefit.load_experiment("reaction/fisher_front", [*front[1:], *many]).fit()).verdict
     assert (verdict.word, verdict.reason) == (summary["verdict"], summary["verdict_reason"])
     assert summary["bootstrap"]["repetitions"] == 8
     with open(run / "bootstrap.csv", newline="") as file:

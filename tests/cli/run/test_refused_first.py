@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 from problems import decays
-from rich.console import Console
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.cli.config.settings import Job
 from pdefit.cli.run import starts
-from pdefit.cli.run.experiment import Experiment
 from pdefit.inverse.members.bootstrap import Bootstrap, check_bootstrap
 from pdefit.inverse.members.fit_members import plan_of
+from pdefit.inverse.members.from_starts import from_starts
 from pdefit.inverse.optimizers.collocation import Collocation
 
 LM = pdefit.optimizers.LevenbergMarquardt()
@@ -46,15 +44,13 @@ def test_starts_that_vary_something_are_taken(compose):
         pdefit.Starts(count=1).points(decays(1)[0], 0)
 
 
-def test_a_finished_fit_outlives_starts_that_fail(compose, monkeypatch, tmp_path):
-    def fails(*_):
+def test_a_finished_fit_outlives_starts_that_fail():
+    def fails():
         raise PdefitError("The model blows up from all starts")
 
-    monkeypatch.setattr(starts, "from_starts", fails)
-    found = pdefit.fit(decays(1)[0], [pdefit.Stage(LM, 3)])
-    console = Console(record=True, quiet=False)
-    job = Job(compose("experiment=reaction/fisher_front", "starts=auto"), tmp_path, "front", console)
-    kept, explored = starts.tried_again(object.__new__(Experiment), found, job)
-    assert explored is None and np.array_equal(kept.theta, found.theta)
+    found, functional, stages = pdefit.fit(decays(1)[0], [pdefit.Stage(LM, 3)]), decays(1)[0], [pdefit.Stage(LM, 3)]
+    kept, ends = from_starts(functional, stages, fails, lambda *_: found, lambda _: True)
+    assert ends is None and np.array_equal(kept.theta, found.theta)
     assert kept.events[-1] == "no other starts: The model blows up from all starts"
-    assert "no other starts: The model blows up from all starts" in console.export_text()
+    with pytest.raises(PdefitError, match="blows up from all starts"):
+        from_starts(functional, stages, fails, lambda *_: found)
