@@ -18,6 +18,7 @@ from pdefit.cli.runtime.plugins import proposal
 from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.noise import describe
 from pdefit.data.readers.locate import locate
+from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, measured, survey
 from pdefit.data.readers.vectors import Vectors, about_vectors, vectors_of
 from pdefit.output.pictures.drawn import Drawn
@@ -54,10 +55,13 @@ def run_check(arguments: list[str], console: Console) -> None:
     name, options = _options(arguments)
     drawn = boolean(options["picture"], "picture")
     path = locate(name)
+    source = DataSource(
+        name, {}, options["time"] or None, coordinates={dim: options[dim] for dim in AXES if options[dim]}
+    )
     _refuse_others(path)
     # the noise is estimated in double precision
     prepare()
-    found = survey(path, options["time"] or None, {dim: options[dim] for dim in AXES if options[dim]})
+    found = survey(source)
     console.print(_table(found, path))
     if found.ts.size:
         console.print(f"times: {escape(sentence(_times(found)))}", highlight=False, soft_wrap=True)
@@ -74,11 +78,13 @@ def run_check(arguments: list[str], console: Console) -> None:
     for remark in [*found.remarks, *_about_positions(found)]:
         console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
     if not found.films:
-        nameless = found.time not in found.entries and any(entry.dtype != "text" for entry in found.entries.values())
+        nameless = found.source.times not in found.entries and any(
+            entry.dtype != "text" for entry in found.entries.values()
+        )
         remedy = f"name the times: pdefit check {name} time=NAME" if nameless else "correct what the remarks name"
         raise PdefitError(f"'{path.name}' holds no variable that a fit takes; {remedy}")
     console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
-    console.print(escape(_configuration(found, name, vectors)), highlight=False, soft_wrap=True, end="")
+    console.print(escape(_configuration(found, vectors)), highlight=False, soft_wrap=True, end="")
     if drawn:
         _draw(found, path, console)
 
@@ -125,7 +131,7 @@ def _times(found: Survey) -> str:
     spacing = (
         f"every {steps.mean():.6g}{unit}" if is_even(ts) else f"from {steps.min():.4g} to {steps.max():.4g}{unit} apart"
     )
-    return f"{ts.size} in '{found.time}', from {ts[0]:.6g} to {ts[-1]:.6g}{unit}, {spacing}"
+    return f"{ts.size} in '{found.source.times}', from {ts[0]:.6g} to {ts[-1]:.6g}{unit}, {spacing}"
 
 
 def _recordings(found: Survey) -> str:
@@ -153,17 +159,17 @@ def _about_positions(found: Survey) -> list[str]:
     return remarks
 
 
-def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
+def _configuration(found: Survey, vectors: Vectors | None) -> str:
     """The sections `data` and `system.grid` as YAML, as far as the file states them, and lines that a plugin proposes."""
-    data: dict[str, Any] = {"path": name}
+    data: dict[str, Any] = {"path": found.source.path}
     films = _proposed(found)
     data["variables"] = {field: variable for film in films for field, variable in _variables(film).items()}
     window = {} if vectors is None or vectors.factor is None else proposal("vectors")
     if vectors is not None and window:
         data["variables"] = dict(zip(("u", "v"), vectors.names, strict=True))
         films = [film for film in films if film.name in (vectors.film.name, *vectors.names)]
-    if found.time != "time":
-        data["time"] = found.time
+    if found.source.time is not None:
+        data["time"] = found.source.time
     sigma = [film.sigma or (film.noise and "auto") for film in films for _ in _variables(film)]
     held = {field: of for field, of in zip(data["variables"], sigma, strict=True) if of}
     unstated = [field for field in data["variables"] if field not in held]

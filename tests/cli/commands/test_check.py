@@ -14,6 +14,7 @@ from PIL import Image
 
 import pdefit
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.source import source_of
 
 TIME, X = np.linspace(0.0, 6.0, 13), np.linspace(-39.5, 39.5, 80)
 
@@ -244,7 +245,7 @@ def test_a_bare_axis_of_components_is_no_z(pdefit_inside, tmp_path):
     assert found["system"]["grid"]["shape"] == [4, 5]
     window = "a window of a flow has its vectors at the corners of cells: shape: [3, 4], extent: [3.0, 4.0]\n"
     assert window in out and "attributes `units` of positions, time and velocities" in out
-    with Frames(tmp_path / "film.h5", found["data"]["variables"]) as frames:
+    with Frames(*source_of(tmp_path / "film.h5", found["data"]["variables"])) as frames:
         np.testing.assert_array_equal(frames.arrays(0, 13)[0]["velocity_1"], values[..., 1])
 
 
