@@ -13,6 +13,8 @@ import yaml
 from PIL import Image
 
 import pdefit
+from pdefit.cli.config._reader import read_section
+from pdefit.cli.config.sources import DataSettings
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.source import source_of
 
@@ -31,12 +33,10 @@ def film(tmp_path) -> np.ndarray:
 
 
 def _configuration(out: str) -> dict:
-    text = (
-        out[out.index("\ndata:") : out.index("film.h5.check.png")]
-        if ".check.png" in out
-        else out[out.index("\ndata:") :]
-    )
-    return yaml.safe_load(text)
+    found = yaml.safe_load(out[out.index("\ndata:") :].partition("\nfilm.h5.check.png")[0])
+    # what is proposed is a source that says the same
+    assert read_section(DataSettings, found["data"], "data").entries == found["data"]
+    return found
 
 
 def _flat(node: dict, path: str = "") -> list[str]:
