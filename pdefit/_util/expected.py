@@ -87,7 +87,7 @@ def is_index(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def mapping_of(words: str, test: Callable[[Any], bool], least: int = 0, most: float = math.inf) -> Expected:
+def mapping_of(words: str, test: Callable[[Any], bool], least: int = 0, most: int | float = math.inf) -> Expected:
     """A mapping whose values pass a test, with so many of them."""
 
     def fits(value: Any) -> bool:

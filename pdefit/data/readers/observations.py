@@ -14,15 +14,15 @@ from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.odd_values import about_first_frame
 from pdefit.data.readers.recordings import part_of
-from pdefit.data.readers.source import source_of
+from pdefit.data.readers.source import DataSource, source_of
 
 log = logging.getLogger("pdefit")
 _Arrays = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def read_observations(
-    path: str | Path,
-    variables: Mapping[str, str],
+    source: DataSource | str | Path,
+    variables: Mapping[str, str] | None = None,
     *,
     points: bool = False,
     length_unit: str | None = None,
@@ -37,11 +37,12 @@ def read_observations(
 
     **Arguments:**
 
-    - `path`: the file, from the working directory, from $PDEFIT_DATA, or among the data that ship with pdefit.
+    - `source`: a `DataSource`, or its file: from the working directory, from $PDEFIT_DATA, or among the data that ship with
+      pdefit.
     - `variables`: for each field of the model the variable of the file.
     - `points`: whether the coordinates are those of points, one for each value of a frame; default False, for a grid.
     - `length_unit`: the model's unit of length, to which coordinates of points are converted.
-    - `named`: further entries of the section `data` of a configuration, and what the model wants of the file.
+    - `named`: further entries of the `DataSource`, and what the model wants of it.
         - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or the name of a variable.
         - `time`: the variable that holds the times; default "time". If the file has none, the time between its frames.
         - `coordinates`: for each axis of the model, in their order, the variable that holds its positions. It settles the
@@ -55,7 +56,7 @@ def read_observations(
         - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames. The
           record begins at `start` also where the first frame comes later: nothing is seen then.
     """
-    source, wanted = source_of(path, variables, **named)
+    source, wanted = source_of(source, variables, **named)
     if points and not source.coordinates:
         raise PdefitError("points expects coordinates, e.g. coordinates={'x': 'x'}")
     axes = [*source.coordinates]

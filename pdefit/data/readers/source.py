@@ -124,12 +124,15 @@ class Wanted:
     dims: Sequence[str] = ()
 
 
-def source_of(path: str | Path, variables: Mapping[str, str], **named: Any) -> tuple[DataSource, Wanted]:
+def source_of(
+    source: DataSource | str | Path, variables: Mapping[str, str] | None = None, **named: Any
+) -> tuple[DataSource, Wanted]:
     """The two records from the names of their entries, of which None stands for a default."""
     said, asked = ([f.name for f in dataclasses.fields(of)] for of in (DataSource, Wanted))
     for name in named:
         if name not in (*said, *asked):
             raise unknown("entry of a source of data", name, (*said, *asked))
-    given = {name: value for name, value in named.items() if value is not None}
-    source = DataSource(str(path), variables, **{name: given[name] for name in said if name in given})
-    return source, Wanted(**{name: given[name] for name in asked if name in given})
+    given = {name: value for name, value in {"variables": variables, **named}.items() if value is not None}
+    entries, model = ({name: given[name] for name in names if name in given} for names in (said, asked))
+    known = isinstance(source, DataSource)
+    return dataclasses.replace(source, **entries) if known else DataSource(str(source), **entries), Wanted(**model)

@@ -44,6 +44,7 @@ def test_every_entry_is_in_the_round_trip():
 def test_entries_by_name_become_the_two_records():
     source, wanted = source_of("a.csv", {"u": "u"}, time="t", stop=2.0, units=None)
     assert (source, wanted) == (DataSource("a.csv", {"u": "u"}, "t"), Wanted(stop=2.0))
+    assert source_of(source, {"v": "u"}, crop=((0, 2),))[0] == DataSource("a.csv", {"v": "u"}, "t", crop=((0, 2),))
     with pytest.raises(PdefitError, match="'tme'; did you mean time"):
         source_of("a.csv", {"u": "u"}, tme="t")
 
