@@ -18,7 +18,6 @@ from pdefit.cli.runtime.environment import prepare
 from pdefit.cli.runtime.plugins import proposal
 from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.noise import describe
-from pdefit.data.readers.locate import locate
 from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, measured, survey
 from pdefit.data.readers.vectors import Vectors, about_vectors, vectors_of
@@ -50,27 +49,24 @@ def run_check(arguments: list[str], console: Console) -> None:
     """
     name, options = _options(arguments)
     drawn = boolean(options["picture"], "picture")
-    path = locate(name)
     source = DataSource(
         name, {}, options["time"] or None, coordinates={dim: options[dim] for dim in AXES if options[dim]}
     )
-    _refuse_others(path)
+    _refuse_others(path := source.file)
     # the noise is estimated in double precision
     prepare()
     found = survey(source)
     console.print(_table(found, path))
-    if found.ts.size:
-        console.print(f"times: {escape(sentence(_times(found)))}", highlight=False, soft_wrap=True)
-    if found.recordings:
-        console.print(f"recordings: {escape(sentence(_recordings(found)))}", highlight=False, soft_wrap=True)
     vectors = vectors_of(found)
-    if vectors is not None and (told := about_vectors(found, vectors)):
-        console.print(f"vectors: {escape(sentence(told))}", highlight=False, soft_wrap=True)
-    estimates = {film.name: film.noise for film in measured(found.films) if film.noise is not None}
-    for line in describe(estimates):
+    told = {
+        "times": _times(found) if found.ts.size else "",
+        "recordings": _recordings(found) if found.recordings else "",
+        "vectors": about_vectors(found, vectors) if vectors is not None else "",
+    }
+    lines = [f"{word}: {text}" for word, text in told.items() if text]
+    lines += describe({film.name: film.noise for film in measured(found.films) if film.noise is not None})
+    for line in [*lines, *(f"import: {note}" for note in found.notes)]:
         console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
-    for note in found.notes:
-        console.print(f"import: {escape(sentence(note))}", highlight=False, soft_wrap=True)
     for remark in [*found.remarks, *_about_positions(found)]:
         console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
     if not found.films:

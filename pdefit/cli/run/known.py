@@ -14,7 +14,6 @@ from pdefit.cli.run.positions import check_positions
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.layout import orders
-from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import about_units, read_arrays
 from pdefit.data.readers.recordings import part_of
 from pdefit.data.readers.source import DataSource, Wanted
@@ -37,7 +36,7 @@ def with_known(settings: SystemSettings, data: DataSource) -> tuple[AbstractSyst
 
     **Errors:** PdefitError for another unit than that of the parameter, for other positions, and for an open order of axes.
     """
-    path = locate(data.path)
+    path = data.file
     read = read_arrays(path, data.system, data.select)
     held = {key: values.tolist() for key, values in read.items()}
     # units and grid are those of the system, which needs its arguments

@@ -10,7 +10,6 @@ from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit.data.readers._beside_values import Coordinate, Deviations, convertible, coordinate, deviations
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.layout import arranged, misplaced, with_times
-from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import check_entries, part_of
 from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile, in_memory
@@ -50,9 +49,10 @@ class Frames:
         self, source: DataSource, wanted: Wanted = _AS_STORED, *, file: DataFile | None = None, optional: bool = False
     ):
         self.optional, self._crop = optional, tuple(slice(*ends) for ends in source.crop)
-        variables, units, sigma, time = source.variables, wanted.units, source.stated, source.times
+        self.variables = variables = source.variables
+        units, sigma, time = wanted.units, source.stated, source.times
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(opened(locate(source.path))) if file is None else file
+            file = stack.enter_context(opened(source.file)) if file is None else file
             errors = [s for s in sigma.values() if isinstance(s, str)]
             check_entries(variables, file.path)
             file = part_of(file, source.select, variables.values(), errors, time if source.every is None else "")
@@ -113,11 +113,6 @@ class Frames:
     def name(self) -> str:
         """The name of the file."""
         return self.file.path.name
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """For each field the name of its variable in the file."""
-        return {field: v.name for field, v in self._variables.items()}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

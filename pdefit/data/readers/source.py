@@ -9,6 +9,7 @@ import numpy as np
 
 from pdefit._util.errors import unknown
 from pdefit._util.expected import Expected, TimeStep, is_index, is_list, is_text, mapping_of
+from pdefit.data.readers.locate import locate
 
 _COORDINATES = mapping_of(
     "axis: variable, e.g. {x: lon}, or x: null to compare nothing", lambda x: isinstance(x, str | None)
@@ -66,6 +67,11 @@ class DataSource:
         for name in self.given:
             if name not in self.variables:
                 raise unknown("variable (data.sigma)", str(name), self.variables)
+
+    @property
+    def file(self) -> Path:
+        """The place of the file, or an error that lists the places that were searched."""
+        return locate(self.path)
 
     @property
     def given(self) -> Mapping[str, Any]:

@@ -16,7 +16,6 @@ from pdefit.data.readers._films import measured as measured
 from pdefit.data.readers._films import read_film
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import entry_labels, recording_names
 from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile
@@ -102,7 +101,7 @@ def survey(source: DataSource) -> Survey:
     **Errors:** PdefitError where the file cannot be opened.
     """
     # opened once, however many variables it has
-    with opened(locate(source.path)) as file:
+    with opened(source.file) as file:
         return dataclasses.replace(_survey(file, source), file=None)
 
 
