@@ -204,7 +204,7 @@ def _filled(proposed: Mapping[str, Any], corners: Mapping[str, Any], time_unit: 
     def filled(node: Any) -> Any:
         return {key: filled(x) for key, x in node.items()} if isinstance(node, Mapping) else values.get(str(node), node)
 
-    rest = filled({key: x for key, x in proposed.items() if key not in ("defaults", "data", "notes")})
+    rest = filled({key: x for key, x in proposed.items() if key not in ("defaults", "data", "notes", "hints")})
     notes = (f"# {note.format(**values)}\n" for note in proposed.get("notes", ()))
     return "".join([_yaml(rest) if rest else "", *notes])
 
@@ -214,12 +214,10 @@ def _about_grid(film: Film, fields: int, vectors: Vectors | None) -> str:
     text = _yaml({"system": {"grid": _grid(film)}})
     lacking = [d for d in AXES[: len(film.grid)] if d not in film.positions]
     text += f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else ""
-    if len(film.grid) == 2 and fields > 1:
-        corners = ", ".join(f"{key}: {value}" for key, value in _grid(film, corners=True).items())
-        text += f"    # a window of a flow has its vectors at the corners of cells: {corners}\n"
-    if vectors is not None and proposal("vectors"):
-        text += "    # attributes `units` of positions, time and velocities, such as mm, s and mm/s, make such a window of it\n"
-    return text
+    corners = ", ".join(f"{key}: {value}" for key, value in _grid(film, corners=True).items())
+    holds = {"fields": len(film.grid) == 2 and fields > 1, "vectors": vectors is not None}
+    hints = {key: hint for key, hint in proposal("vectors").get("hints", {}).items() if holds.get(key)}
+    return text + "".join(f"    # {hint.format(CORNERS=corners)}\n" for hint in hints.values())
 
 
 def _proposed(found: Survey) -> list[Film]:

@@ -285,7 +285,7 @@ def test_without_a_plugin_that_knows_them_velocities_are_fields(pdefit_inside, t
     vectors = {name: (("time", "x", "y"), v, {"units": "mm/s"}) for name, v in zip("uv", values, strict=True)}
     xarray.Dataset(vectors, where).to_netcdf(tmp_path / "film.h5", engine="h5netcdf")
     code, out, err = pdefit_inside("check", "film.h5", "picture=false")
-    assert code == 0 and "vectors: u, v: " in out and "such a window" not in out, err
+    assert code == 0 and "vectors: u, v: " in out and "a window" not in out, err
     found = _configuration(out)
     assert "defaults" not in found and found["data"]["variables"] == {"u": "u", "v": "v"}
 
