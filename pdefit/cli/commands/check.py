@@ -47,11 +47,7 @@ def run_check(arguments: list[str], console: Console) -> None:
     - `arguments`: the file; `time=NAME` names the variable with the times, `x=NAME y=NAME` those with the coordinates of a
       list of points, and `picture=false` draws none.
     """
-    name, options = _options(arguments)
-    drawn = boolean(options["picture"], "picture")
-    source = DataSource(
-        name, {}, options["time"] or None, coordinates={dim: options[dim] for dim in AXES if options[dim]}
-    )
+    source, drawn = _options(arguments)
     _refuse_others(path := source.file)
     # the noise is estimated in double precision
     prepare()
@@ -73,7 +69,9 @@ def run_check(arguments: list[str], console: Console) -> None:
         nameless = found.source.times not in found.entries and any(
             entry.dtype != "text" for entry in found.entries.values()
         )
-        remedy = f"name the times: pdefit check {name} time=NAME" if nameless else "correct what the remarks name"
+        remedy = (
+            f"name the times: pdefit check {source.path} time=NAME" if nameless else "correct what the remarks name"
+        )
         raise PdefitError(f"'{path.name}' holds no variable that a fit takes; {remedy}")
     console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
     console.print(escape(_configuration(found, vectors)), highlight=False, soft_wrap=True, end="")
@@ -81,15 +79,17 @@ def run_check(arguments: list[str], console: Console) -> None:
         _draw(found, path, console)
 
 
-def _options(arguments: list[str]) -> tuple[str, dict[str, str]]:
-    """The file, and the options."""
+def _options(arguments: list[str]) -> tuple[DataSource, bool]:
+    """The file with its times and coordinates as far as they were named, and whether a picture is drawn."""
     files = [a for a in arguments if a.partition("=")[0] not in _OPTIONS]
     if len(files) != 1 or (files[0].startswith("-") or "=" in files[0] and not Path(files[0]).is_file()):
         wrong = next((a.partition("=")[0] for a in files[1:] if "=" in a), None)
         if wrong is not None:
             raise unknown("key of check", wrong, _OPTIONS)
         raise PdefitError("check expects one data file, e.g. pdefit check film.h5, or pdefit check film.h5 time=t")
-    return files[0], {**_OPTIONS, **dict(a.split("=", 1) for a in arguments if a not in files and "=" in a)}
+    options = {**_OPTIONS, **dict(a.split("=", 1) for a in arguments if a not in files and "=" in a)}
+    named = {dim: options[dim] for dim in AXES if options[dim]}
+    return DataSource(files[0], {}, options["time"] or None, coordinates=named), boolean(options["picture"], "picture")
 
 
 def _refuse_others(path: Path) -> None:
