@@ -51,6 +51,7 @@ from pdefit.data.known import Known as Known
 from pdefit.data.noise import NoiseEstimate as NoiseEstimate
 from pdefit.data.noise import estimate_noise as estimate_noise
 from pdefit.data.observations import Observations as Observations
+from pdefit.data.readers.source import DataSource as DataSource
 from pdefit.integrate.adaptive.tolerance import Adaptive as Adaptive
 from pdefit.integrate.preparation import AbstractPreparation as AbstractPreparation
 from pdefit.integrate.preparation import prepare as prepare

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import api_pages
 
 import pdefit
+from pdefit._util.expected import Read
 from pdefit.cli.config import _registry
 from pdefit.cli.config._reader import described
-from pdefit.cli.config._types import Read
 from pdefit.cli.config.settings import Settings
 
 _INTRODUCTION = """# Configuration
@@ -83,15 +83,21 @@ def keys_of(section: type, without: Collection[str] = ()) -> list[str]:
     defaults = {
         f.name: f.default for f in dataclasses.fields(section) if f.default not in (dataclasses.MISSING, None, ())
     }
-    told = inspect.getdoc(section) or ""
+    # a section says what it adds to the one that it is derived from
+    docs = [inspect.cleandoc(of.__doc__ or "") for of in reversed(section.__mro__) if dataclasses.is_dataclass(of)]
+    told = {
+        found["keys"]: found["text"]
+        for doc in docs
+        for found in _ARGUMENT.finditer(doc.partition("**Arguments:**")[2].partition("\n\n**")[0])
+    }
     lines = []
-    for found in _ARGUMENT.finditer(told.partition("**Arguments:**")[2].partition("\n\n**")[0]):
-        names = re.findall(r"\w+", found["keys"])
+    for keys, words in told.items():
+        names = re.findall(r"\w+", keys)
         if names[0] in without:
             continue
         stated = f", default `{_plain(defaults[names[0]])}`" if names[0] in defaults else ""
-        text = _nulls(" ".join(found["text"].split()))
-        lines.append(f"- {found['keys']}: {text} Expects {_typed(hints[names[0]])}{stated}.")
+        text = _nulls(" ".join(words.split()))
+        lines.append(f"- {keys}: {text} Expects {_typed(hints[names[0]])}{stated}.")
     return lines
 
 

@@ -28,6 +28,7 @@ from jaxtyping import Array, Float
 import pdefit
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import TargetFile
+from pdefit.data.readers.source import source_of
 from pdefit.integrate.solve import Numerics, frames
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 from tests.memory_meter import Meter
@@ -92,7 +93,7 @@ def main() -> None:
     print(f"record of {ts.size} frames in {time.perf_counter() - begin:.0f} s", flush=True)
 
     guess = pdefit.Problem(FitzHughNagumo(grid, D=1.05, eps=0.098, b=0.29), truth.init(None))
-    targets = TargetFile(Frames(folder / "frames.h5", {"u": "u", "v": "v"}))
+    targets = TargetFile(Frames(*source_of(folder / "frames.h5", {"u": "u", "v": "v"})))
     # the functional itself is made of the first frame, and of zeros that take no memory
     first = targets.read(0, 1)
     nothing = {name: np.broadcast_to(x, (ts.size, *x.shape[1:])) for name, x in first.values.items()}

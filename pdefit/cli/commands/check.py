@@ -1,5 +1,6 @@
 """pdefit check FILE: what a data file holds, what looks odd about it, and the configuration that fits it."""
 
+import dataclasses
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from pdefit.cli.runtime.environment import prepare
 from pdefit.cli.runtime.plugins import proposal
 from pdefit.data.importers.piv_files import only_imported
 from pdefit.data.noise import describe
-from pdefit.data.readers.locate import locate
+from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.survey import ANGLES, AXES, Film, Survey, is_even, measured, survey
 from pdefit.data.readers.vectors import Vectors, about_vectors, vectors_of
 from pdefit.output.pictures.drawn import Drawn
@@ -26,11 +27,6 @@ from pdefit.output.pictures.first_look import Look, draw_first_look
 _OPTIONS = {"time": "", "picture": "true", **dict.fromkeys(AXES, "")}
 # variables that are drawn, and points of a curve, at most
 _MOST_DRAWN, _MOST_POINTS = 4, 5000
-# what the lines of a window lack
-_WHOLE = (
-    "# this is not yet a whole experiment: docs/how-to/import-piv.md, 'The first fit', has the rest\n"
-    "# numbers that you add, such as a sigma or an amplitude, are in {0} and {0}/{1}\n"
-)
 # first bytes of files of other kinds, what they are, and what makes HDF5 of them
 _LENGTHS = (("m", 1.0), ("mm", 1e3), ("um", 1e6), ("nm", 1e9))
 _FILM = "run `pdefit import film {0} out={1}.h5 pixel=LENGTH frame=TIME`"
@@ -51,47 +47,49 @@ def run_check(arguments: list[str], console: Console) -> None:
     - `arguments`: the file; `time=NAME` names the variable with the times, `x=NAME y=NAME` those with the coordinates of a
       list of points, and `picture=false` draws none.
     """
-    name, options = _options(arguments)
-    drawn = boolean(options["picture"], "picture")
-    path = locate(name)
-    _refuse_others(path)
+    source, drawn = _options(arguments)
+    _refuse_others(path := source.file)
     # the noise is estimated in double precision
     prepare()
-    found = survey(path, options["time"] or None, {dim: options[dim] for dim in AXES if options[dim]})
+    found = survey(source)
     console.print(_table(found, path))
-    if found.ts.size:
-        console.print(f"times: {escape(sentence(_times(found)))}", highlight=False, soft_wrap=True)
-    if found.recordings:
-        console.print(f"recordings: {escape(sentence(_recordings(found)))}", highlight=False, soft_wrap=True)
     vectors = vectors_of(found)
-    if vectors is not None and (told := about_vectors(found, vectors)):
-        console.print(f"vectors: {escape(sentence(told))}", highlight=False, soft_wrap=True)
-    estimates = {film.name: film.noise for film in measured(found.films) if film.noise is not None}
-    for line in describe(estimates):
+    told = {
+        "times": _times(found) if found.ts.size else "",
+        "recordings": _recordings(found) if found.recordings else "",
+        "vectors": about_vectors(found, vectors) if vectors is not None else "",
+    }
+    lines = [f"{word}: {text}" for word, text in told.items() if text]
+    lines += describe({film.name: film.noise for film in measured(found.films) if film.noise is not None})
+    for line in [*lines, *(f"import: {note}" for note in found.notes)]:
         console.print(escape(sentence(line)), highlight=False, soft_wrap=True)
-    for note in found.notes:
-        console.print(f"import: {escape(sentence(note))}", highlight=False, soft_wrap=True)
     for remark in [*found.remarks, *_about_positions(found)]:
         console.print(f"[yellow]remark:[/] {escape(sentence(remark))}", highlight=False, soft_wrap=True)
     if not found.films:
-        nameless = found.time not in found.entries and any(entry.dtype != "text" for entry in found.entries.values())
-        remedy = f"name the times: pdefit check {name} time=NAME" if nameless else "correct what the remarks name"
+        nameless = found.source.times not in found.entries and any(
+            entry.dtype != "text" for entry in found.entries.values()
+        )
+        remedy = (
+            f"name the times: pdefit check {source.path} time=NAME" if nameless else "correct what the remarks name"
+        )
         raise PdefitError(f"'{path.name}' holds no variable that a fit takes; {remedy}")
     console.print("\nFor an experiment; variables are FIELD OF YOUR EQUATION: VARIABLE OF THE FILE\n", highlight=False)
-    console.print(escape(_configuration(found, name, vectors)), highlight=False, soft_wrap=True, end="")
+    console.print(escape(_configuration(found, vectors)), highlight=False, soft_wrap=True, end="")
     if drawn:
         _draw(found, path, console)
 
 
-def _options(arguments: list[str]) -> tuple[str, dict[str, str]]:
-    """The file, and the options."""
+def _options(arguments: list[str]) -> tuple[DataSource, bool]:
+    """The file with its times and coordinates as far as they were named, and whether a picture is drawn."""
     files = [a for a in arguments if a.partition("=")[0] not in _OPTIONS]
     if len(files) != 1 or (files[0].startswith("-") or "=" in files[0] and not Path(files[0]).is_file()):
         wrong = next((a.partition("=")[0] for a in files[1:] if "=" in a), None)
         if wrong is not None:
             raise unknown("key of check", wrong, _OPTIONS)
         raise PdefitError("check expects one data file, e.g. pdefit check film.h5, or pdefit check film.h5 time=t")
-    return files[0], {**_OPTIONS, **dict(a.split("=", 1) for a in arguments if a not in files and "=" in a)}
+    options = {**_OPTIONS, **dict(a.split("=", 1) for a in arguments if a not in files and "=" in a)}
+    named = {dim: options[dim] for dim in AXES if options[dim]}
+    return DataSource(files[0], {}, options["time"] or None, coordinates=named), boolean(options["picture"], "picture")
 
 
 def _refuse_others(path: Path) -> None:
@@ -125,7 +123,7 @@ def _times(found: Survey) -> str:
     spacing = (
         f"every {steps.mean():.6g}{unit}" if is_even(ts) else f"from {steps.min():.4g} to {steps.max():.4g}{unit} apart"
     )
-    return f"{ts.size} in '{found.time}', from {ts[0]:.6g} to {ts[-1]:.6g}{unit}, {spacing}"
+    return f"{ts.size} in '{found.source.times}', from {ts[0]:.6g} to {ts[-1]:.6g}{unit}, {spacing}"
 
 
 def _recordings(found: Survey) -> str:
@@ -153,60 +151,73 @@ def _about_positions(found: Survey) -> list[str]:
     return remarks
 
 
-def _configuration(found: Survey, name: str, vectors: Vectors | None) -> str:
+def _configuration(found: Survey, vectors: Vectors | None) -> str:
     """The sections `data` and `system.grid` as YAML, as far as the file states them, and lines that a plugin proposes."""
-    data: dict[str, Any] = {"path": name}
-    films = _proposed(found)
-    data["variables"] = {field: variable for film in films for field, variable in _variables(film).items()}
-    window = {} if vectors is None or vectors.factor is None else proposal("vectors")
-    if vectors is not None and window:
-        data["variables"] = dict(zip(("u", "v"), vectors.names, strict=True))
+    films, window = _proposed(found), dict[str, Any]()
+    variables = {field: variable for film in films for field, variable in _variables(film).items()}
+    if vectors is not None and vectors.factor is not None and (window := proposal("vectors")):
+        variables = dict(zip(window.get("data", {}).get("variables", vectors.names), vectors.names, strict=True))
         films = [film for film in films if film.name in (vectors.film.name, *vectors.names)]
-    if found.time != "time":
-        data["time"] = found.time
-    sigma = [film.sigma or (film.noise and "auto") for film in films for _ in _variables(film)]
-    held = {field: of for field, of in zip(data["variables"], sigma, strict=True) if of}
-    unstated = [field for field in data["variables"] if field not in held]
-    data |= {"sigma": "auto" if {*sigma} == {"auto"} else held} if held else {}
-    crops = {film.crop for film in films if film.grid}
-    data |= {"crop": [list(ends) for ends in next(iter(crops))]} if len(crops) == 1 and () not in crops else {}
-    coordinates = {dim: where for film in films for dim, where in film.coordinates.items()}
-    data |= {"coordinates": coordinates} if coordinates else {}
     on_sphere = any(film.dims == ANGLES for film in films)
     proposed = proposal("angles") if on_sphere else window
-    arguments = proposed.pop("data", {}).get("system", {})
-    if stated := {path: name for path, name in arguments.items() if name in found.entries}:
-        data["system"] = stated
-    text = _yaml({"defaults": window["defaults"]}) if window else ""
-    text += _yaml({"data": data})
-    if unstated:
+    source = _source(found, films, variables, proposed.get("data", {}).get("system", {}))
+    text = _yaml({"defaults": proposed["defaults"]}) if "defaults" in proposed else ""
+    text += _yaml({"data": source.entries})
+    if unstated := [field for field in variables if field not in source.given]:
         numbers = ", ".join(f"{field}: NUMBER" for field in unstated)
         text += f"  # differences in time show no sigma of {', '.join(unstated)}: leave it out, or state sigma: {{{numbers}}}\n"
     text += f"recordings: {found.axis}\n" if found.recordings else ""
     if found.ts[0] > 0 and not window:
         text += f"# times: {{start: 0.0}}, the time of your initial state, if it is not the first frame, at {found.ts[0]:.6g}\n"
     if on_sphere:
-        return text + (_yaml(proposed) if proposed else "")
+        return text + _filled(proposed, {}, found.time_unit)
     if films and all(film.shape and not film.grid for film in films):
-        return text + _yaml({"observe": {"name": "at", "fields": [*data["variables"]]}})
-    shapes = {film.grid for film in films if 1 <= len(film.grid) <= 3 and min(film.grid) > 1}
-    if len(shapes) != 1:
+        return text + _yaml({"observe": {"name": "at", "fields": [*variables]}})
+    grids = {film.grid: film for film in reversed(films) if 1 <= len(film.grid) <= 3 and min(film.grid) > 1}
+    if len(grids) != 1:
         return text
-    film = next(film for film in films if film.grid in shapes)
+    (film,) = grids.values()
     if window:
-        # its vectors are the corners of cells
-        grid, unit = _grid(film, corners=True), found.time_unit
-        text += _yaml({"system": {"grid": grid, "unit_of_time": unit}, "observe": {"name": "corners"}})
-        return text + _WHOLE.format(grid["length_unit"], unit)
-    text += _yaml({"system": {"grid": _grid(film)}})
-    lacking = [d for d in ("x", "y", "z")[: len(film.grid)] if d not in film.positions]
+        return text + _filled(window, _grid(film, corners=True), found.time_unit)
+    return text + _about_grid(film, len(variables), vectors)
+
+
+def _source(found: Survey, films: list[Film], variables: dict[str, str], arguments: Mapping[str, str]) -> DataSource:
+    """The source of the films by fields, with the arguments of a system that the file holds."""
+    sigma = [film.sigma or (film.noise and "auto") for film in films for _ in _variables(film)]
+    crops = {film.crop for film in films if film.grid}
+    return dataclasses.replace(
+        found.source,
+        variables=variables,
+        sigma="auto" if {*sigma} == {"auto"} else {field: of for field, of in zip(variables, sigma, strict=True) if of},
+        crop=crops.pop() if len(crops) == 1 else (),
+        coordinates={dim: where for film in films for dim, where in film.coordinates.items()},
+        select={},
+        system={path: name for path, name in arguments.items() if name in found.entries},
+    )
+
+
+def _filled(proposed: Mapping[str, Any], corners: Mapping[str, Any], time_unit: str | None) -> str:
+    """Lines that a plugin proposes after the section `data`, with the grid and the units of the file in them."""
+    values = {"CORNERS": corners, "LENGTH": corners.get("length_unit"), "TIME": time_unit}
+
+    def filled(node: Any) -> Any:
+        return {key: filled(x) for key, x in node.items()} if isinstance(node, Mapping) else values.get(str(node), node)
+
+    rest = filled({key: x for key, x in proposed.items() if key not in ("defaults", "data", "notes", "hints")})
+    notes = (f"# {note.format(**values)}\n" for note in proposed.get("notes", ()))
+    return "".join([_yaml(rest) if rest else "", *notes])
+
+
+def _about_grid(film: Film, fields: int, vectors: Vectors | None) -> str:
+    """The grid of a film, with comments on what the file does not state."""
+    text = _yaml({"system": {"grid": _grid(film)}})
+    lacking = [d for d in AXES[: len(film.grid)] if d not in film.positions]
     text += f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else ""
-    if len(film.grid) == 2 and len(data["variables"]) > 1:
-        corners = ", ".join(f"{key}: {value}" for key, value in _grid(film, corners=True).items())
-        text += f"    # a window of a flow has its vectors at the corners of cells: {corners}\n"
-    if vectors is not None and proposal("vectors"):
-        text += "    # attributes `units` of positions, time and velocities, such as mm, s and mm/s, make such a window of it\n"
-    return text
+    corners = ", ".join(f"{key}: {value}" for key, value in _grid(film, corners=True).items())
+    holds = {"fields": len(film.grid) == 2 and fields > 1, "vectors": vectors is not None}
+    hints = {key: hint for key, hint in proposal("vectors").get("hints", {}).items() if holds.get(key)}
+    return text + "".join(f"    # {hint.format(CORNERS=corners)}\n" for hint in hints.values())
 
 
 def _proposed(found: Survey) -> list[Film]:

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from pdefit._util.errors import PdefitError, nearest, unknown
+from pdefit._util.expected import Count, Pair, Positive, Read, is_measure
 from pdefit.cli.config._reader import read_section
 from pdefit.cli.config._registry import lookup
-from pdefit.cli.config._types import Count, Pair, Positive, Read, argument_hints, fits, is_measure
+from pdefit.cli.config._types import argument_hints, fits
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Value

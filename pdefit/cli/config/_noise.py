@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated, Any
 
-from pdefit.cli.config._types import Expected, is_number, is_text
+from pdefit._util.expected import Expected, is_number, is_text
 from pdefit.inverse.fit.likelihoods import PredictedVariance
 
 # stands for a number that is estimated

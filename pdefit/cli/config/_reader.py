@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import AbstractArray
 
 from pdefit._util.errors import PdefitError, first_line, unknown
+from pdefit._util.expected import Expected, Read
 from pdefit.cli.config._registry import KINDS, Target, lookup, names, resolve, word
-from pdefit.cli.config._types import Expected, Read, argument_hints, classes_in, converted, fits, returned
+from pdefit.cli.config._types import argument_hints, classes_in, converted, fits, returned
 
 _WORDS = {
     Any: "of any kind",

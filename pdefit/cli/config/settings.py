@@ -11,12 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.memory import size_in_bytes
-from pdefit.adjoints.base import AbstractAdjoint
-from pdefit.cli.config._controls import ControlSettings, read_controls
-from pdefit.cli.config._reader import make, read_section
-from pdefit.cli.config._system import SystemSettings, read_system
-from pdefit.cli.config._types import (
+from pdefit._util.expected import (
     Count,
     Expected,
     Number,
@@ -30,6 +25,11 @@ from pdefit.cli.config._types import (
     is_number,
     is_whole,
 )
+from pdefit._util.memory import size_in_bytes
+from pdefit.adjoints.base import AbstractAdjoint
+from pdefit.cli.config._controls import ControlSettings, read_controls
+from pdefit.cli.config._reader import make, read_section
+from pdefit.cli.config._system import SystemSettings, read_system
 from pdefit.cli.config.sources import DataSettings, Initial, Reference, Solver, Times, TwinSettings, read_initial
 from pdefit.cli.config.stages import Stages, StageSettings, read_stages
 from pdefit.cli.config.starts import StartsSettings

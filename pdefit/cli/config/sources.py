@@ -7,22 +7,11 @@ from typing import Annotated, Any, Literal
 
 import diffrax
 
-from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.errors import PdefitError
+from pdefit._util.expected import Expected, Number, Read, TimeStep, WholeNumber, count, is_list, is_number, is_text
 from pdefit.cli.config._noise import AUTOMATIC, NAMED, NoiseSettings
 from pdefit.cli.config._reader import make, make_or_auto, read_section
-from pdefit.cli.config._types import (
-    Expected,
-    Number,
-    Read,
-    TimeStep,
-    WholeNumber,
-    count,
-    is_index,
-    is_list,
-    is_number,
-    is_text,
-    mapping_of,
-)
+from pdefit.data.readers.source import DataSource
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.fit.likelihoods import PredictedVariance
 from pdefit.systems.initial import AbstractInitial
@@ -32,20 +21,6 @@ _SIGMA = Expected(
     lambda x: isinstance(x, Mapping) or (is_text(x) and x in (AUTOMATIC, *NAMED)),
 )
 _NOISE = Expected("a fraction of each variable's range, e.g. 0.02", lambda x: is_number(x) and x >= 0, float)
-_COORDINATES = mapping_of(
-    "axis: variable, e.g. {x: lon}, or x: null to compare nothing", lambda x: isinstance(x, str | None)
-)
-_AXES = mapping_of(
-    "the axes of a variable in the order of the file, e.g. {u: [x, time]}", lambda x: is_list(x, is_text)
-)
-_CROP = Expected(
-    "for each axis the first index and the one after the last, e.g. [[1, 60], [1, 59]]",
-    lambda x: is_list(x, lambda ends: is_list(ends, is_index) and len(ends) == 2),
-    lambda x: tuple(map(tuple, x)),
-)
-_SELECT = mapping_of(
-    "the axis of the recordings and one of them, e.g. {experiment: 2}", lambda x: is_text(x) or is_index(x), most=1
-)
 _TRUTH = Expected(
     "controls with their true values, e.g. {D: 1.0}, or a list of controls",
     lambda x: isinstance(x, Mapping) or is_list(x, is_text),
@@ -106,13 +81,11 @@ class Times:
 
 
 @dataclasses.dataclass(frozen=True)
-class DataSettings:
-    """Observations in a file.
+class DataSettings(DataSource):
+    """Observations in a file: their source, what is known of their noise, and of the truth.
 
     **Arguments:**
 
-    - `path`: the file.
-    - `variables`: by field its name in the file.
     - `sigma`: by field the standard deviation of its noise in the declared unit of the field, or the name of a variable that
       holds it; `auto` estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent. Noise
       that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}` with
@@ -121,47 +94,23 @@ class DataSettings:
       logarithms. Residuals decide one sigma for each of several variables without any.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
       added to that of a stated sigma.
-    - `time`: name of the variable with the times; null for `time`. If the file has none, the time between its frames.
-    - `coordinates`: by axis the name of the variable with its positions; null in place of a name leaves the axis
-      unchecked.
-    - `axes`: by field, or by argument of the system, the names of the axes of its variable, where the file leaves their
-      order open.
-    - `crop`: for each axis after time the first index that is taken, and the one after the last.
-    - `select`: by axis the name or number of the recording that is read, where the file has several along it.
-    - `system`: by argument of the system its name in the file; numbers are converted to the declared unit.
     - `truth`: true values of controls, for the tables only; a fit does not use them. A list names those whose true
       values are in the file.
     """
 
-    path: Annotated[str, Expected("text, the name of a file", lambda x: is_text(x) and bool(x))]
-    variables: Annotated[dict[str, str], mapping_of("field: variable, e.g. {u: intensity}", is_text, least=1)]
     sigma: Annotated[str | Mapping[str, Any], _SIGMA] = dataclasses.field(default_factory=dict)
     noise: Annotated[float, _NOISE] = 0.0
-    time: str | TimeStep | None = None
-    coordinates: Annotated[dict[str, str | None], _COORDINATES] = dataclasses.field(default_factory=dict)
-    axes: Annotated[dict[str, list[str]], _AXES] = dataclasses.field(default_factory=dict)
-    crop: Annotated[tuple[tuple[int, int], ...], _CROP] = ()
-    select: Annotated[dict[str, str | int], _SELECT] = dataclasses.field(default_factory=dict)
-    system: Annotated[dict[str, str], mapping_of("argument: variable, e.g. {gm: gm}", is_text)] = dataclasses.field(
-        default_factory=dict
-    )
     truth: Annotated[Mapping[str, Any] | tuple[str, ...], _TRUTH] = ()
 
     def __post_init__(self) -> None:
-        for name in self._given:
-            if name not in self.variables:
-                raise unknown("variable (data.sigma)", str(name), self.variables)
+        super().__post_init__()
         if self.noise and (self.variances or self.logarithmic):
             raise PdefitError("data.noise adds noise of one size; leave it out where data.sigma follows the prediction")
-
-    @property
-    def _given(self) -> Mapping[str, Any]:
-        return self.sigma if isinstance(self.sigma, Mapping) else dict.fromkeys(self.variables, self.sigma)
 
     @functools.cached_property
     def _noise(self) -> dict[str, NoiseSettings]:
         """The noise of every field of which more than a number is said."""
-        nodes = {n: NAMED.get(s) if is_text(s) else s for n, s in self._given.items()}
+        nodes = {n: NAMED.get(s) if is_text(s) else s for n, s in self.given.items()}
         return {
             n: read_section(NoiseSettings, x, f"data.sigma.{n}") for n, x in nodes.items() if isinstance(x, Mapping)
         }
@@ -185,19 +134,19 @@ class DataSettings:
     @property
     def stated(self) -> dict[str, Any]:
         """Standard deviations that are stated, by field."""
-        plain = {n: self._noise[n].value if n in self._noise else sigma for n, sigma in self._given.items()}
+        plain = {n: self._noise[n].value if n in self._noise else sigma for n, sigma in self.given.items()}
         return {name: sigma for name, sigma in plain.items() if sigma is not None and sigma != AUTOMATIC}
 
     @property
     def automatic(self) -> tuple[str, ...]:
         """Fields whose standard deviation is estimated before the fit."""
-        return tuple(name for name, sigma in self._given.items() if sigma == AUTOMATIC)
+        return tuple(name for name, sigma in self.given.items() if sigma == AUTOMATIC)
 
     @property
     def unstated(self) -> tuple[str, ...]:
         """Fields without any standard deviation."""
         open_ = [n for n, x in self.logarithmic.items() if x is None]
-        return () if self.noise else tuple(n for n in self.variables if n not in self._given or n in open_)
+        return () if self.noise else tuple(n for n in self.variables if n not in self.given or n in open_)
 
     @property
     def true_values(self) -> Mapping[str, Any] | None:

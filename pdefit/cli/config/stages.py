@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pdefit._util.errors import PdefitError, unknown
+from pdefit._util.expected import Count, Read, Share, Time
 from pdefit.cli.config._reader import build, described, make_or_auto, read_section
-from pdefit.cli.config._types import Count, Read, Share, Time
 from pdefit.cli.config.catalogue import shipped
 from pdefit.inverse.fit.stages import Reweight, Stage
 from pdefit.inverse.fit.stop import AbstractStop, Holdout, Noise

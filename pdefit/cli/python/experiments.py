@@ -39,7 +39,7 @@ def load_experiment(
     with _settings(name, overrides, equations) as settings:
         if settings.members:
             raise PdefitError(
-                f"The experiment '{os.fspath(name)}' has members, which are fitted each by itself; write pdefit.load_members(...)"
+                f"The experiment '{os.fspath(name)}' has members, each with a fit of its own; write pdefit.load_members(...)"
             )
         return build_experiment(settings)
 

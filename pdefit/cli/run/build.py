@@ -25,7 +25,6 @@ from pdefit.cli.run.unstated import with_estimated_sigma
 from pdefit.cli.runtime import processes
 from pdefit.data.observations import Observations
 from pdefit.data.readers.formats import shared
-from pdefit.data.readers.locate import locate
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.combinations import Choices, refuse
@@ -187,7 +186,7 @@ def settings_of_each(settings: Settings, given: str | Mapping[str, Settings]) ->
         return {}
     axis, data = given, settings.data
     found = dict[str, Settings]()
-    for number, name in enumerate(split_recordings(locate(data.path), axis)):
+    for number, name in enumerate(split_recordings(data.file, axis)):
         check_name(name)
         one = dataclasses.replace(data, select={axis: name})
         found[name] = dataclasses.replace(settings, data=one, recordings="", members="", seed=settings.seed + number)
@@ -201,7 +200,7 @@ def one_file(settings: Settings, given: str | Mapping[str, Settings]) -> Abstrac
     """
     if settings.data is None or not given or not isinstance(given, str):
         return nullcontext()
-    return shared(locate(settings.data.path))
+    return shared(settings.data.file)
 
 
 def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -22,9 +21,9 @@ from pdefit.cli.run.trial import try_observe
 from pdefit.data.noise import estimate_noise
 from pdefit.data.observations import Observations
 from pdefit.data.readers.frames import Frames
-from pdefit.data.readers.locate import locate
 from pdefit.data.readers.observations import read_all
 from pdefit.data.readers.odd_values import about_ends
+from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.units import unit_in_system
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose, check_observed
 from pdefit.inverse.problem.logarithm import Logarithm
@@ -39,9 +38,8 @@ from pdefit.systems.system import AbstractSystem, parameters
 
 def from_data(settings: Settings, data: DataSettings) -> Source:
     """Observations from a file, and their problem."""
-    path = locate(data.path)
-    system, places, odd = with_known(settings.system, data, path)
-    observations, assumed, remarks, observe = observed_data(settings, data, path, system)
+    system, places, odd = with_known(settings.system, data)
+    observations, assumed, remarks, observe = observed_data(settings, data, system)
     assumed, remarks = (*filter(None, [places]), *assumed), (*odd, *remarks)
     seen = observe.on(system).located(observations)
     for name, mask in seen.mask.items():
@@ -145,7 +143,7 @@ _DIMS = ("x", "y", "z")
 
 
 def observed_data(
-    settings: Settings, data: DataSettings, path: Path, system: AbstractSystem
+    settings: Settings, data: DataSource, system: AbstractSystem
 ) -> tuple[Observations, tuple[str, ...], tuple[str, ...], AbstractObservationOperator]:
     """Observations that `data` names, between `times.start` and `times.stop`.
 
@@ -154,7 +152,7 @@ def observed_data(
 
     **Arguments:**
 
-    - `settings`, `data`: of the experiment, and of the file; `path` is where it was found.
+    - `settings`, `data`: of the experiment, and of the file.
     - `system`: with units, and positions of what it observes.
     """
     times, observe = settings.times, settings.observe
@@ -162,23 +160,15 @@ def observed_data(
     # an operator may state units of what it observes
     stated = (observe if observe.lacks_points else observe.on(system)).moved(coords) or {}
     fields = {**stated, **coords}
-    with Frames(
-        path,
-        data.variables,
-        sigma=data.stated,
-        units={field: where.unit for field, where in fields.items()},
-        time_unit=system.time_unit,
-        time=data.time or "time",
-        start=-np.inf if times.start is None else times.start,
-        stop=np.inf if times.stop is None else times.stop,
-        dims=[*dict.fromkeys(dim for where in coords.values() for dim in where.dims)],
-        coordinates=data.coordinates,
-        axes={name: axes for name, axes in data.axes.items() if name in data.variables or name not in data.system},
-        crop=data.crop,
-        select=data.select,
-        # each of many recordings, or members, has a text here
-        optional=settings.recordings == "",
-    ) as frames:
+    wanted = Wanted(
+        {field: where.unit for field, where in fields.items()},
+        system.time_unit,
+        -np.inf if times.start is None else times.start,
+        np.inf if times.stop is None else times.stop,
+        [*dict.fromkeys(dim for where in coords.values() for dim in where.dims)],
+    )
+    # each of many recordings, or members, has a text here
+    with Frames(data, wanted, optional=settings.recordings == "") as frames:
         units = {dim: unit for where in coords.values() for dim, unit in where.coord_units.items()}
         if observe.lacks_points and not observe.scattered:
             observe = observe.along(_axes(frames, coords, data, units))
@@ -206,13 +196,13 @@ def observed_data(
 
 
 def _units(
-    frames: Frames, data: DataSettings, fields: Mapping[str, FieldCoords], system: AbstractSystem
+    frames: Frames, data: DataSource, fields: Mapping[str, FieldCoords], system: AbstractSystem
 ) -> tuple[str, ...]:
     """A line about the units that values, their sigma and times come out in; none in a model without units.
 
     Where the system has no unit of length or time, the file's are taken, so no other one may be declared.
     """
-    time = data.time if isinstance(data.time, str) else "time"
+    time = data.times
     dims = {dim for where in fields.values() for dim in where.dims}
     length = next((u for dim in sorted(dims) if (u := frames.unused.get(data.coordinates.get(dim) or dim))), "1")
     for name, info in parameters(system).items():
@@ -224,7 +214,7 @@ def _units(
 
 
 def _axes(
-    frames: Frames, coords: Mapping[str, FieldCoords], data: DataSettings, units: Mapping[str, str]
+    frames: Frames, coords: Mapping[str, FieldCoords], data: DataSource, units: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
     """Positions along the axes of the fields, as the file states them."""
     found: dict[str, np.ndarray] = {}

@@ -10,13 +10,13 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import SystemSettings
-from pdefit.cli.config.sources import DataSettings
 from pdefit.cli.run.positions import check_positions
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.layout import orders
 from pdefit.data.readers.observations import about_units, read_arrays
 from pdefit.data.readers.recordings import part_of
+from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile, Variable, in_memory
 from pdefit.data.units import conversion
 from pdefit.systems.coordinates import FieldCoords
@@ -24,20 +24,19 @@ from pdefit.systems.grid import AbstractGrid
 from pdefit.systems.system import AbstractSystem, parameters
 
 
-def with_known(
-    settings: SystemSettings, data: DataSettings, path: Path
-) -> tuple[AbstractSystem, str | None, list[str]]:
+def with_known(settings: SystemSettings, data: DataSource) -> tuple[AbstractSystem, str | None, list[str]]:
     """The system with the arguments that `data.system` names in a file.
 
     An array on the grid gets the axes of the grid in their order. The axis of a vector stays where it is. Units and
     positions are treated as those of data.
 
-    **Arguments:** `settings`, `data`: of the system, and of the file at `path`.
+    **Arguments:** `settings`, `data`: of the system, and of the file.
 
     **Returns:** the system, a message about positions that the file does not state, and remarks about units and axes.
 
     **Errors:** PdefitError for another unit than that of the parameter, for other positions, and for an open order of axes.
     """
+    path = data.file
     read = read_arrays(path, data.system, data.select)
     held = {key: values.tolist() for key, values in read.items()}
     # units and grid are those of the system, which needs its arguments
@@ -55,7 +54,7 @@ def with_known(
         for key, name in numbers.items():
             films[name], seen[key] = _film(part[name], key, places, data)
         still = DataFile(part.path, {*part, "time"}, lambda name: films[name] if name in films else part[name])
-        with Frames(still, numbers, units=units) as frames:
+        with Frames(DataSource(data.path, numbers), Wanted(units), file=still) as frames:
             assumed, remarks = check_positions(frames, seen, named), about_units(frames)
             found = {key: values[0].tolist() for key, values in frames.arrays(0, 1)[0].items()}
     for name in numbers.values():
@@ -65,7 +64,7 @@ def with_known(
     return settings.changed(held | found).build(), assumed, remarks
 
 
-def shapes_from_file(data: DataSettings | None, system: AbstractSystem) -> str:
+def shapes_from_file(data: DataSource | None, system: AbstractSystem) -> str:
     """A clause on the shapes of the arrays that a file gave a system, for errors; empty without any."""
     given = (
         {} if data is None else {key: (name, np.shape(getattr(system, key, ()))) for key, name in data.system.items()}
@@ -92,7 +91,7 @@ def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:
     return "1"
 
 
-def _film(stored: Variable, key: str, places: FieldCoords, data: DataSettings) -> tuple[Variable, FieldCoords]:
+def _film(stored: Variable, key: str, places: FieldCoords, data: DataSource) -> tuple[Variable, FieldCoords]:
     """An array as a film of two equal frames, so that it is read as data are, with the axes in the order of the grid."""
     shape, names = stored.shape, [name.lower() for name in data.axes.get(key, stored.labels)]
     sizes = [*places.shape]

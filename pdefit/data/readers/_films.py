@@ -1,7 +1,7 @@
 """A variable of a data file as a fit would find it: range, noise, positions, and what looks odd."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from pdefit.data.readers.odd_values import (
     about_pixels,
     inner_part,
 )
+from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile, Variable
 
 # names of the axes of a grid
@@ -75,28 +76,18 @@ def measured(films: Sequence[Film]) -> list[Film]:
     return [film for film in films if not {film.name, film.name.rpartition("/")[2]} & left]
 
 
-def read_film(
-    file: DataFile,
-    name: str,
-    time: str,
-    select: Mapping[str, str | int] | None = None,
-    dims: tuple[str, ...] = AXES,
-    named: Mapping[str, str] | None = None,
-) -> Film:
+def read_film(file: DataFile, source: DataSource, dims: tuple[str, ...] = AXES) -> Film:
     """A variable with its statistics. Of a large one only the first frames are read.
 
     **Arguments:**
 
-    - `file`, `name`: an open file, and the variable.
-    - `time`: the variable with the times.
-    - `select`: the recording, for an axis that the file has recordings along.
+    - `file`, `source`: an open file, and the one variable in it.
     - `dims`: names of the axes in space.
-    - `named`: variables that hold the coordinates of points, by axis.
 
     **Errors:** PdefitError where a fit would refuse the variable.
     """
-    remarks: list[str] = []
-    with Frames(file, {name: name}, time=time, dims=dims, select=select, coordinates=named) as frames:
+    (name,), remarks = source.variables, list[str]()
+    with Frames(source, Wanted(dims=dims), file=file) as frames:
         remarks += frames.remarks
         inside, step, total = frames.shapes[name], frames.step(name), frames.ts.size
         size = int(np.prod(inside))

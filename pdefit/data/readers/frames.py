@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +11,12 @@ from pdefit.data.readers._beside_values import Coordinate, Deviations, convertib
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.layout import arranged, misplaced, with_times
 from pdefit.data.readers.recordings import check_entries, part_of
+from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile, in_memory
 from pdefit.data.units import Conversion
+
+# units, times and axes as the file has them
+_AS_STORED = Wanted()
 
 
 class Frames:
@@ -36,80 +39,53 @@ class Frames:
 
     **Arguments:**
 
-    - `path`: the file, or one that is open and stays so.
-    - `variables`: for each field of the model the variable of the file.
-    - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or a variable in its own or
-      the field's unit. A variable has shape (n,) of the first axis after time, broadcasts to a frame, or has a time
-      axis of its own.
-    - `units`: the model's unit of each field.
-    - `time_unit`: the model's unit of time.
-    - `time`: the variable that holds the times; the time between frames, in the model's unit, if the file has none.
-    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames.
-    - `dims`: names of the model's axes after time, in their order.
-    - `coordinates`: for some axes the variable that holds their positions; by default the one called as the axis.
-    - `axes`: for some fields the names of the axes of their variable, in the order of the file.
-    - `crop`: for each of the first axes after time the first index that is wanted, and the one after the last.
-    - `select`: for an axis that the file has recordings along, the name of one of them, or its number from 0.
+    - `source`: the file, its variables, and what they are beside.
+    - `wanted`: units, times and axes of the model.
+    - `file`: the file of the source, where it is open and stays so.
     - `optional`: whether a variable may be missing, as in one of many recordings; it then has the value NaN at each time.
     """
 
     def __init__(
-        self,
-        path: Path | DataFile,
-        variables: Mapping[str, str],
-        *,
-        sigma: Mapping[str, str | float] | None = None,
-        units: Mapping[str, str] | None = None,
-        time_unit: str | None = None,
-        time: str | float = "time",
-        start: float = -np.inf,
-        stop: float = np.inf,
-        dims: Sequence[str] = (),
-        coordinates: Mapping[str, str | None] | None = None,
-        axes: Mapping[str, Sequence[str]] | None = None,
-        crop: Sequence[tuple[int, int]] = (),
-        select: Mapping[str, str | int] | None = None,
-        optional: bool = False,
+        self, source: DataSource, wanted: Wanted = _AS_STORED, *, file: DataFile | None = None, optional: bool = False
     ):
-        self.optional, self._crop = optional, tuple(slice(*ends) for ends in crop)
-        for field in sigma or {}:
-            if field not in variables:
-                raise unknown("variable (sigma)", field, variables)
+        self.optional, self._crop = optional, tuple(slice(*ends) for ends in source.crop)
+        self.variables = variables = source.variables
+        units, sigma, time = wanted.units, source.stated, source.times
         with contextlib.ExitStack() as stack:
-            file = path if isinstance(path, DataFile) else stack.enter_context(opened(path))
-            errors = [s for s in (sigma or {}).values() if isinstance(s, str)]
+            file = stack.enter_context(opened(source.file)) if file is None else file
+            errors = [s for s in sigma.values() if isinstance(s, str)]
             check_entries(variables, file.path)
-            file = part_of(file, select, variables.values(), errors, time if isinstance(time, str) else "")
-            if not isinstance(time, str):
-                file, time = with_times(file, variables, axes or {}, time, time_unit), "time"
+            file = part_of(file, source.select, variables.values(), errors, time if source.every is None else "")
+            if source.every is not None:
+                file = with_times(file, source, source.every, wanted.time_unit)
             lacking = variables.items() if optional and time in file else ()
-            absent = {n: (units or {}).get(f) for f, n in lacking if n not in (*file, *file.links)}
+            absent = {n: units.get(f) for f, n in lacking if n not in (*file, *file.links)}
             like = np.full(file[time].shape, np.nan) if absent else np.zeros(0)
             file = file.replaced({n: in_memory(n, file.path, like, unit) for n, unit in absent.items()})
-            found = arranged(file, variables, errors, time, dims, coordinates or {}, axes or {})
+            found = arranged(file, source, wanted.dims)
             self.file, self.remarks, self.points = found
             self.notes = file.notes
             self.unitless, self.unused = dict[str, str](), dict[str, str]()
-            times = self._times(time, time_unit)
+            times = self._times(time, wanted.time_unit)
             # a time that was typed is the nearest number to a frame's, but for round-off
             digits = np.finfo(self.file[time].dtype if self.file[time].dtype.kind == "f" else float).eps
             slack = max(1e-9 * np.ptp(times), digits * np.max(np.abs(times)))
-            wanted = np.flatnonzero((times >= start - slack) & (times <= stop + slack))
-            late = wanted.size > 0 and start < times[wanted[0]] - slack
-            alone = late and wanted.size == 1 and times[wanted[0]] + slack < stop
+            start, stop = wanted.start, wanted.stop
+            inside = np.flatnonzero((times >= start - slack) & (times <= stop + slack))
+            late = inside.size > 0 and start < times[inside[0]] - slack
+            alone = late and inside.size == 1 and times[inside[0]] + slack < stop
             self.unseen = [t for t, needed in ((start, late), (stop, alone)) if needed and np.isfinite(t)]
-            if wanted.size + len(self.unseen) < 2:
+            if inside.size + len(self.unseen) < 2:
                 raise PdefitError(
-                    f"'{self.name}' has {wanted.size} frames between {start:g} and {stop:g}; its times run from "
-                    f"{times[0]:g} to {times[-1]:g}{self._read_as(time, time_unit)}; set times.start and times.stop, "
+                    f"'{self.name}' has {inside.size} frames between {start:g} and {stop:g}; its times run from "
+                    f"{times[0]:g} to {times[-1]:g}{self._read_as(time, wanted.time_unit)}; set times.start and times.stop, "
                     f"on both sides of a frame that is meant alone"
                 )
-            self.ts, self._skipped, self._count = times[wanted], int(wanted[0]), times.size
-            sources = {**dict.fromkeys(variables, 1.0), **(sigma or {})}
+            self.ts, self._skipped, self._count = times[inside], int(inside[0]), times.size
+            sources = {**dict.fromkeys(variables, 1.0), **sigma}
             sources |= {f: 1.0 for f, n in variables.items() if n in absent}
             self._variables = {
-                field: self._variable(name, sources[field], (units or {}).get(field))
-                for field, name in variables.items()
+                field: self._variable(name, sources[field], units.get(field)) for field, name in variables.items()
             }
             self._check_crop()
             # no check failed, so the file stays open
@@ -137,11 +113,6 @@ class Frames:
     def name(self) -> str:
         """The name of the file."""
         return self.file.path.name
-
-    @property
-    def variables(self) -> dict[str, str]:
-        """For each field the name of its variable in the file."""
-        return {field: v.name for field, v in self._variables.items()}
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:

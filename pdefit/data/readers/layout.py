@@ -8,6 +8,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.observations import by_times
+from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.variable import DataFile, Variable, in_memory
 
 _TIME = "time"
@@ -63,44 +64,33 @@ def _restarting(file: DataFile, ts: np.ndarray) -> str:
     return ""
 
 
-def with_times(
-    file: DataFile, variables: Mapping[str, str], axes: Mapping[str, Sequence[str]], every: float, unit: str | None
-) -> DataFile:
+def with_times(file: DataFile, source: DataSource, every: float, unit: str | None) -> DataFile:
     """A file with times from 0 in place of none.
 
     **Arguments:**
 
-    - `file`, `variables`, `axes`: as of `arranged`. Time is the first axis of HDF5; other files need `axes`.
+    - `file`, `source`: as of `arranged`. Time is the first axis of HDF5; other files need `axes`.
     - `every`, `unit`: the time between frames, and its unit.
     """
-    field, name = next(iter(variables.items()))
-    shape = file[name].checked().shape
+    field, name = next(iter(source.variables.items()))
+    shape, axes = file[name].checked().shape, source.axes
     at = _stated(shape, axes.get(field, [_TIME]), (), field)[0] if file.is_foreign or field in axes else 0
     return file.replaced({_TIME: in_memory(_TIME, file.path, every * np.arange((*shape, 0)[at]), unit)})
 
 
-def arranged(
-    file: DataFile,
-    variables: Mapping[str, str],
-    sigma: Sequence[str],
-    time: str,
-    dims: Sequence[str],
-    coordinates: Mapping[str, str | None],
-    axes: Mapping[str, Sequence[str]],
-) -> Arranged:
+def arranged(file: DataFile, source: DataSource, dims: Sequence[str]) -> Arranged:
     """A file with the axes of some variables in the order of the model.
 
     **Arguments:**
 
     - `file`: an open file.
-    - `variables`: names in the file, by field; `sigma` those of standard deviations.
-    - `time`: the variable with the times.
+    - `source`: names of its variables, of standard deviations, of times and of positions.
     - `dims`: names of the model's axes after time, in their order.
-    - `coordinates`: by axis, the variable with its positions; by default the one called as the axis.
-    - `axes`: by field, the names of the axes of its variable in the order of the file.
     """
+    variables, coordinates, axes, time = source.variables, source.coordinates, source.axes, source.times
+    sigma = [name for name in source.stated.values() if isinstance(name, str)]
     for field in axes:
-        if field not in variables:
+        if field not in variables and field not in source.system:
             raise unknown("variable (data.axes)", field, variables)
     if time not in file:
         return Arranged(file)

@@ -1,9 +1,10 @@
 """Observations from a measured file: all of them, or a few frames at a time."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,25 +14,19 @@ from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.odd_values import about_first_frame
 from pdefit.data.readers.recordings import part_of
+from pdefit.data.readers.source import DataSource, source_of
 
 log = logging.getLogger("pdefit")
 _Arrays = tuple[dict[str, np.ndarray], dict[str, np.ndarray]]
 
 
 def read_observations(
-    path: str | Path,
-    variables: Mapping[str, str],
+    source: DataSource | str | Path,
+    variables: Mapping[str, str] | None = None,
     *,
-    sigma: Mapping[str, str | float] | None = None,
-    units: Mapping[str, str] | None = None,
-    time_unit: str | None = None,
-    time: str | float = "time",
-    start: float = -np.inf,
-    stop: float = np.inf,
-    coordinates: Mapping[str, str] | None = None,
-    axes: Mapping[str, Sequence[str]] | None = None,
     points: bool = False,
     length_unit: str | None = None,
+    **named: Any,
 ) -> Observations:
     """A whole film from a file as `Observations`, in memory: HDF5, NetCDF-4, .mat, .npz or .csv.
 
@@ -42,29 +37,31 @@ def read_observations(
 
     **Arguments:**
 
-    - `path`: the file.
+    - `source`: a `DataSource`, or its file: from the working directory, from $PDEFIT_DATA, or among the data that ship with
+      pdefit.
     - `variables`: for each field of the model the variable of the file.
-    - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or the name of a variable.
-    - `units`: the model's unit of each field, to which values are converted; by default they are taken as they are.
-    - `time_unit`: the model's unit of time, to which times are converted.
-    - `time`: the variable that holds the times; default "time". If the file has none, the time between its frames.
-    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames. The record
-      begins at `start` also where the first frame comes later: nothing is seen then.
-    - `coordinates`: for each axis of the model, in their order, the variable that holds its positions. It settles the order
-      of axes in files that name none; by default they follow time as they are.
-    - `axes`: for a field the names of its axes in the order of the file, e.g. `{"u": ["x", "time"]}`, where their lengths
-      leave the order open.
     - `points`: whether the coordinates are those of points, one for each value of a frame; default False, for a grid.
     - `length_unit`: the model's unit of length, to which coordinates of points are converted.
+    - `named`: further entries of the `DataSource`, and what the model wants of it.
+        - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or the name of a variable.
+        - `time`: the variable that holds the times; default "time". If the file has none, the time between its frames.
+        - `coordinates`: for each axis of the model, in their order, the variable that holds its positions. It settles the
+          order of axes in files that name none; by default they follow time as they are.
+        - `axes`: for a field the names of its axes in the order of the file, e.g. `{"u": ["x", "time"]}`, where their
+          lengths leave the order open.
+        - `crop`: for each axis after time the first index that is taken, and the one after the last.
+        - `select`: for an axis along which the file has recordings, the name or the number of the one that is read.
+        - `units`: the model's unit of each field, to which values are converted; by default they are taken as they are.
+        - `time_unit`: the model's unit of time, to which times are converted.
+        - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames. The
+          record begins at `start` also where the first frame comes later: nothing is seen then.
     """
-    named = dict(coordinates or {})
-    if points and not named:
+    source, wanted = source_of(source, variables, **named)
+    if points and not source.coordinates:
         raise PdefitError("points expects coordinates, e.g. coordinates={'x': 'x'}")
-    with Frames(
-        Path(path), variables, sigma=sigma, units=units, time_unit=time_unit, time=time, start=start, stop=stop,
-        coordinates=named, axes=axes,
-    ) as frames:  # fmt: skip
-        where = frames.positions([*named], named, dict.fromkeys(named, length_unit or "1")) if points else None
+    axes = [*source.coordinates]
+    with Frames(source, wanted) as frames:
+        where = frames.positions(axes, source.coordinates, dict.fromkeys(axes, length_unit or "1")) if points else None
         found, remarks = read_all(frames, where)
     for remark in remarks:
         log.warning(remark)

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from pdefit.data.readers._films import read_film
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.recordings import entry_labels, recording_names
+from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile
 
 # most values of a variable without times that are read
@@ -58,20 +58,20 @@ class Survey:
 
     **Arguments:**
 
-    - `source`: the place of the file; or the file, while it is open.
+    - `source`: the file, with the variable of the times, those that were named as coordinates of points, and the first of
+      several recordings; no variable to fit yet.
     - `entries`: all its variables by name.
-    - `time`, `ts`, `time_unit`: name of the variable with the times, its values (T,), maybe none, and its unit.
+    - `ts`, `time_unit`: the times (T,), maybe none, and their unit.
     - `films`: what can be fitted.
     - `remarks`: sentences, the remedy included.
     - `notes`: sentences of `pdefit import` on what it did.
     - `axis`, `recordings`: the axis along which the file has recordings, and their names; empty for one recording. `ts` and
       `films` are then those of the first.
-    - `named`: variables that were named as the coordinates of points, by axis.
+    - `file`: the file, while it is open.
     """
 
-    source: Path | DataFile
+    source: DataSource
     entries: dict[str, Entry]
-    time: str
     ts: np.ndarray
     time_unit: str | None
     films: list[Film]
@@ -79,37 +79,33 @@ class Survey:
     notes: list[str]
     axis: str = ""
     recordings: tuple[str, ...] = ()
-    named: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    file: DataFile | None = None
 
-    def frames(self, names: Sequence[str], dims: tuple[str, ...] = AXES, **options: Any) -> Frames:
-        """The frames of some variables, in the units of the file; `options` are further ones of `Frames`."""
-        variables, select = {name: name for name in names}, self.select(0)
-        return Frames(
-            self.source, variables, time=self.time, dims=dims, select=select, coordinates=self.named, **options
-        )
+    def frames(self, names: Sequence[str], dims: tuple[str, ...] = AXES, **entries: Any) -> Frames:
+        """The frames of some variables, in the units of the file; `entries` are further ones of the source."""
+        return Frames(self.of(names, **entries), Wanted(dims=dims), file=self.file)
 
-    def select(self, number: int) -> dict[str, str | int]:
-        """The choice of a recording by its number; empty where there is one."""
-        return {self.axis: self.recordings[number]} if self.recordings else {}
+    def of(self, names: Sequence[str], **entries: Any) -> DataSource:
+        """The source of some variables, and with further entries."""
+        return dataclasses.replace(self.source, variables={name: name for name in names}, **entries)
 
 
-def survey(path: Path, time: str | None = None, named: Mapping[str, str] | None = None) -> Survey:
+def survey(source: DataSource) -> Survey:
     """Survey of a data file.
 
     **Arguments:**
 
-    - `path`: the file.
-    - `time`: the variable with the times; by default the one called `time`, or one that looks like it.
-    - `named`: variables with the coordinates of a list of points, by axis; by default those called as the axis.
+    - `source`: the file. Its times are by default the variable called `time`, or one that looks like it, and the coordinates
+      of a list of points those called as the axis.
 
     **Errors:** PdefitError where the file cannot be opened.
     """
     # opened once, however many variables it has
-    with opened(path) as file:
-        return dataclasses.replace(_survey(file, time, named or {}), source=path)
+    with opened(source.file) as file:
+        return dataclasses.replace(_survey(file, source), file=None)
 
 
-def _survey(file: DataFile, time: str | None, named: Mapping[str, str]) -> Survey:
+def _survey(file: DataFile, source: DataSource) -> Survey:
     remarks: list[str] = []
     attempted = {name: _attempt(remarks, lambda name=name: _entry(file, name)) for name in file}
     entries = {name: entry for name, entry in attempted.items() if entry is not None}
@@ -117,15 +113,18 @@ def _survey(file: DataFile, time: str | None, named: Mapping[str, str]) -> Surve
         f"'{name}' is a link, and is not followed; name the variable it leads to, or copy it" for name in file.links
     ]
     notes = _attempt(remarks, lambda: file.notes) or []
-    time = time or _likely_time(file, entries)
+    likely = _likely_time(file, entries) if source.time is None else source.time
+    source = dataclasses.replace(source, time=None if likely == "time" else likely)
+    time = source.times
     rows = entries[time].shape if time in entries else (0,)
     parts = {e.name: _parts(file, e) for e in entries.values() if _has_recordings(e, time, rows)}
     axis = next((entries[name].labels[0] for name in parts), "")
     names = (_attempt(remarks, lambda: recording_names(file, axis)) or []) if axis else []
-    found = Survey(file, entries, time, np.zeros(0), None, [], remarks, notes, axis, tuple(names), named)
+    source = dataclasses.replace(source, select={axis: names[0]} if names else {})
+    found = Survey(source, entries, np.zeros(0), None, [], remarks, notes, axis, tuple(names), file)
     # the times of a list are known once one of its columns is
     columns = [n for n, e in entries.items() if e.shape == rows and e.low is not None]
-    columns = [n for n in columns if n not in (*AXES, time, *named.values())]
+    columns = [n for n in columns if n not in (*AXES, time, *source.coordinates.values())]
     columns = [part for name in parts for part in parts[name]] if names else columns
     ts = _attempt(remarks, lambda: _times(found, columns[:1]))
     if ts is not None:
@@ -148,7 +147,8 @@ def _add_films(found: Survey, file: DataFile, recorded: Mapping[str, list[str]],
     - `recorded`: variables with several recordings, and what a fit takes of each.
     - `rows`: the shape of the times.
     """
-    no_values = {found.time, *found.named.values(), *(s.name for n in found.entries for x in file[n].scales for s in x)}
+    named = found.source.times, *found.source.coordinates.values()
+    no_values = {*named, *(s.name for n in found.entries for x in file[n].scales for s in x)}
     # the phase of a film that pdefit wrote is that of a frame
     no_values |= {"n_done", "phase"} if {"n_done", "phase"} <= {*file} else set()
     for name, entry in [*found.entries.items()]:
@@ -172,7 +172,7 @@ def _add_films(found: Survey, file: DataFile, recorded: Mapping[str, list[str]],
 
 def _film(found: Survey, file: DataFile, name: str, dims: tuple[str, ...]) -> Film:
     """A variable, or a part of it, as a fit would read it, added to the survey."""
-    film = read_film(file, name, found.time, found.select(0), dims, found.named)
+    film = read_film(file, found.of([name]), dims)
     found.films.append(dataclasses.replace(film, sigma=_sigma_of(found, name)))
     return found.films[-1]
 
@@ -262,11 +262,9 @@ def _parts(file: DataFile, entry: Entry) -> list[str]:
 
 def _refused_recordings(found: Survey) -> list[str]:
     """Remarks on the recordings that a fit would refuse, with the reason."""
-    remarks: list[str] = []
-    variables = {film.name: film.name for film in found.films}
-    for number in range(1, len(found.recordings) if variables else 0):
-        select = found.select(number)
-        _attempt(remarks, lambda s=select: Frames(found.source, variables, time=found.time, select=s).close())
+    remarks, names = list[str](), [film.name for film in found.films]
+    for name in found.recordings[1:] if names else ():
+        _attempt(remarks, lambda s={found.axis: name}: found.frames(names, (), select=s).close())
     return remarks
 
 
@@ -274,7 +272,7 @@ def _without_units(found: Survey, file: DataFile) -> list[str]:
     """A remark on variables for which the file states no unit, though it could."""
     names = dict.fromkeys(f.name if f.name in found.entries else f.name.rpartition("[")[0] for f in found.films)
     unitless = [name for name in names if found.entries[name].unit is None]
-    unitless += [found.time] if found.time_unit is None else []
+    unitless += [found.source.times] if found.time_unit is None else []
     told = f"No unit is stated for {', '.join(unitless)}: the model's are taken; {file.unit_remedy}"
     return [told] if unitless and file.unit_remedy else []
 

@@ -13,7 +13,10 @@ import yaml
 from PIL import Image
 
 import pdefit
+from pdefit.cli.config._reader import read_section
+from pdefit.cli.config.sources import DataSettings
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.source import source_of
 
 TIME, X = np.linspace(0.0, 6.0, 13), np.linspace(-39.5, 39.5, 80)
 
@@ -30,12 +33,10 @@ def film(tmp_path) -> np.ndarray:
 
 
 def _configuration(out: str) -> dict:
-    text = (
-        out[out.index("\ndata:") : out.index("film.h5.check.png")]
-        if ".check.png" in out
-        else out[out.index("\ndata:") :]
-    )
-    return yaml.safe_load(text)
+    found = yaml.safe_load(out[out.index("\ndata:") :].partition("\nfilm.h5.check.png")[0])
+    # what is proposed is a source that says the same
+    assert read_section(DataSettings, found["data"], "data").entries == found["data"]
+    return found
 
 
 def _flat(node: dict, path: str = "") -> list[str]:
@@ -244,7 +245,7 @@ def test_a_bare_axis_of_components_is_no_z(pdefit_inside, tmp_path):
     assert found["system"]["grid"]["shape"] == [4, 5]
     window = "a window of a flow has its vectors at the corners of cells: shape: [3, 4], extent: [3.0, 4.0]\n"
     assert window in out and "attributes `units` of positions, time and velocities" in out
-    with Frames(tmp_path / "film.h5", found["data"]["variables"]) as frames:
+    with Frames(*source_of(tmp_path / "film.h5", found["data"]["variables"])) as frames:
         np.testing.assert_array_equal(frames.arrays(0, 13)[0]["velocity_1"], values[..., 1])
 
 
@@ -284,7 +285,7 @@ def test_without_a_plugin_that_knows_them_velocities_are_fields(pdefit_inside, t
     vectors = {name: (("time", "x", "y"), v, {"units": "mm/s"}) for name, v in zip("uv", values, strict=True)}
     xarray.Dataset(vectors, where).to_netcdf(tmp_path / "film.h5", engine="h5netcdf")
     code, out, err = pdefit_inside("check", "film.h5", "picture=false")
-    assert code == 0 and "vectors: u, v: " in out and "such a window" not in out, err
+    assert code == 0 and "vectors: u, v: " in out and "a window" not in out, err
     found = _configuration(out)
     assert "defaults" not in found and found["data"]["variables"] == {"u": "u", "v": "v"}
 

@@ -10,6 +10,7 @@ import pytest
 
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import read_all
+from pdefit.data.readers.source import source_of
 
 SAMPLES = Path(__file__).parents[2] / "data" / "importers" / "samples"
 
@@ -28,7 +29,9 @@ def test_an_import_says_what_it_wrote_and_check_repeats_its_notes(pdefit_inside,
     assert times.startswith("times 0 to 0.002 s; ") and following == "next: pdefit check data.h5"
     assert note.startswith("Of 60 vectors ") and note.endswith(" % were rejected as outliers.")
     assert f"import: {note}" in pdefit_inside("check", "data.h5", "picture=false")[1]
-    with Frames(tmp_path / "data.h5", {"u": "u"}, units={"u": "mm/s"}, time_unit="ms", dims=["x", "y"]) as frames:
+    with Frames(
+        *source_of(tmp_path / "data.h5", {"u": "u"}, units={"u": "mm/s"}, time_unit="ms", dims=["x", "y"])
+    ) as frames:
         observations, remarks = read_all(frames)
     assert remarks[0] == note and np.asarray(observations.values["u"])[0, 0, 4] == pytest.approx(47.43)
     with h5py.File(tmp_path / "data.h5") as file:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import pytest
 
 from pdefit import PdefitError
+from pdefit._util.expected import Count, Number, Pair, Read, count
 from pdefit.cli.config._reader import read_section
-from pdefit.cli.config._types import Count, Number, Pair, Read, count
 from pdefit.cli.config.sources import DataSettings
 from pdefit.integrate.loop.batch import AbstractBatch, Chunk
 

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from pdefit import PdefitError
+from pdefit._util.expected import Read
 from pdefit.cli.config._noise import NoiseSettings
 from pdefit.cli.config._reader import build, check_keys, read, read_section
 from pdefit.cli.config._registry import KINDS, lookup
-from pdefit.cli.config._types import Read, argument_hints, converted
+from pdefit.cli.config._types import argument_hints, converted
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import StateFile
 from pdefit.cli.config.starts import StartsSettings

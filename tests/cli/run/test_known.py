@@ -64,7 +64,7 @@ def read(tmp_path):
         else:
             np.savez(path, **{str(name): x.values for name, x in film.variables.items()})
         data = DataSettings(str(path), {"u": "u"}, system={"velocity": "wind", "loss": "loss"}, **more)
-        return with_known(PlumeSettings({"shape": shape}), data, path)
+        return with_known(PlumeSettings({"shape": shape}), data)
 
     return made
 
@@ -182,11 +182,11 @@ def test_arrays_inside_another_argument_have_its_units(tmp_path, compose):
             file[name] = values
             file[name].attrs["units"] = unit
     arguments = {"sphere.radius": "radius", "rotation": "turns", "force.values": "push", "delay": "begin"}
-    data = DataSettings("film.h5", {"u": "u"}, system=arguments)
-    system, told, remarks = with_known(settings.system.changed(changes), data, tmp_path / "film.h5")
+    data = DataSettings(str(tmp_path / "film.h5"), {"u": "u"}, system=arguments)
+    system, told, remarks = with_known(settings.system.changed(changes), data)
     assert (system.sphere.radius, float(system.rotation), float(system.delay)) == (250.0, 0.2, 30.0)
     np.testing.assert_allclose(system.force.values, np.full(shape, 1000 / 3600), rtol=1e-14)
     assert told is None and remarks == []
-    odd = DataSettings("film.h5", {"u": "u"}, system={"sphere.radius": "odd"})
-    *_, remarks = with_known(settings.system.changed(changes), odd, tmp_path / "film.h5")
+    odd = DataSettings(str(tmp_path / "film.h5"), {"u": "u"}, system={"sphere.radius": "odd"})
+    *_, remarks = with_known(settings.system.changed(changes), odd)
     assert "states units of odd (K), but the model has none there" in remarks[0]

@@ -9,6 +9,7 @@ import xarray
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.positions import check_positions
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.source import source_of
 from pdefit.systems.coordinates import FieldCoords
 
 X, Y = np.arange(20) * 0.05 + 0.025, np.asarray([-3.0, 0.0, 3.0])
@@ -31,7 +32,7 @@ def _film(path, scales=("x", "y"), unit="mm", **changes):
 
 
 def _checked(path, named=None, seen=SEEN):
-    with Frames(path, {"u": "u"}) as frames:
+    with Frames(*source_of(path, {"u": "u"})) as frames:
         return check_positions(frames, seen, named)
 
 
@@ -155,5 +156,5 @@ def test_coordinates_are_not_read_from_other_files(tmp_path):
 
 def test_films_of_runs_pass(tmp_path):
     path = films.write_film(tmp_path / "fields.h5", {"plane": films.PLANE, "uneven": films.UNEVEN})
-    with Frames(path, {"plane": "plane_true", "uneven": "uneven_observed"}) as frames:
+    with Frames(*source_of(path, {"plane": "plane_true", "uneven": "uneven_observed"})) as frames:
         assert check_positions(frames, {"plane": films.PLANE, "uneven": films.UNEVEN}) is None

@@ -8,6 +8,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.importers.options import scale_of
 from pdefit.data.importers.recording import Recording, write_recording
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.source import source_of
 
 AXES = {"time": (np.arange(2.0), "s"), "x": (np.arange(3.0), "m"), "y": (np.arange(2.0), "m")}
 
@@ -20,7 +21,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path):
     values = np.arange(12.0).reshape(2, 3, 2)
     values[1, 2, 0] = np.nan
     assert write_recording(tmp_path / "data.h5", _recording({"u": v} for v in values)) == 1 / 12
-    with Frames(tmp_path / "data.h5", {"u": "u"}, units={"u": "mm/s"}, dims=["x", "y"]) as frames:
+    with Frames(*source_of(tmp_path / "data.h5", {"u": "u"}, units={"u": "mm/s"}, dims=["x", "y"])) as frames:
         np.testing.assert_array_equal(frames.arrays(0, 2)[0]["u"], 1000 * values)
     with h5py.File(tmp_path / "data.h5") as file:
         assert file.attrs["import_notes"] == "A note." and file.attrs["source"] == "a.txt"

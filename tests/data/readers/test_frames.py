@@ -11,6 +11,7 @@ import pytest
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import TargetFile
+from pdefit.data.readers.source import source_of
 from pdefit.data.readers.variable import Variable
 
 
@@ -47,7 +48,7 @@ def _threads() -> int:
 def test_what_can_be_told_without_values_is_told_at_opening(tmp_path, changes, arguments, words):
     path = _film(tmp_path / "x.h5", **changes)
     with pytest.raises(PdefitError, match=words):
-        Frames(path, **({"variables": {"u": "height"}} | arguments))
+        Frames(*source_of(path, **({"variables": {"u": "height"}} | arguments)))
     # and the file is closed again
     path.rename(tmp_path / "y.h5")
     with h5py.File(tmp_path / "y.h5", "a"):
@@ -64,7 +65,7 @@ def test_opening_reads_no_values(tmp_path, monkeypatch):
 
     array = Variable.array
     monkeypatch.setattr(Variable, "array", spy)
-    with TargetFile(Frames(path, {"u": "height"}, start=1.0)) as source:
+    with TargetFile(Frames(*source_of(path, {"u": "height"}, start=1.0))) as source:
         assert read == [("time", None), ("height", slice(0, 0))]
         source.read(2, 4)
         assert read[2:] == [("height", slice(3, 5))]
@@ -74,7 +75,7 @@ def test_a_bad_sigma_is_told_when_its_frame_is_read(tmp_path):
     error = np.full((6, 3), 0.1)
     error[4, 1] = 0.0
     path = _film(tmp_path / "x.h5", error=error)
-    with TargetFile(Frames(path, {"u": "height"}, sigma={"u": "error"})) as source:
+    with TargetFile(Frames(*source_of(path, {"u": "height"}, sigma={"u": "error"}))) as source:
         assert source.read(0, 4).sigma["u"].shape == (4, 3)
         source.prefetch(3, 6)
         with pytest.raises(PdefitError, match="positive"):
@@ -88,7 +89,7 @@ def test_one_slice_is_read_ahead_and_only_once(tmp_path, monkeypatch):
     read = []
     arrays = Frames.arrays
     monkeypatch.setattr(Frames, "arrays", lambda self, a, b: (read.append((a, b)), arrays(self, a, b))[1])
-    with TargetFile(Frames(path, {"u": "height"})) as source:
+    with TargetFile(Frames(*source_of(path, {"u": "height"}))) as source:
         source.prefetch(0, 2)
         source.prefetch(0, 2)
         source.read(0, 2)
@@ -111,9 +112,9 @@ def test_frames_larger_than_memory_are_read_in_parts(tmp_path):
         # 800 TB on paper, nothing on disk
         file.create_dataset("u", (10**5, 10**5, 10**4), np.float64, chunks=(1, 100, 100), fillvalue=1.0)
         file.create_dataset("v", (10**5, 1000), np.float32, chunks=(1, 1000), fillvalue=2.0)
-    with TargetFile(Frames(tmp_path / "x.h5", {"v": "v"})) as source:
+    with TargetFile(Frames(*source_of(tmp_path / "x.h5", {"v": "v"}))) as source:
         assert float(source.read(500, 510).values["v"].sum()) == 20000.0
-    with TargetFile(Frames(tmp_path / "x.h5", {"u": "u"})) as source:
+    with TargetFile(Frames(*source_of(tmp_path / "x.h5", {"u": "u"}))) as source:
         with pytest.raises(PdefitError, match=r"shape \(100, 100000, 10000\)"):
             source.read(0, 100)
 
@@ -127,7 +128,7 @@ def test_a_damaged_frame_is_told_when_it_is_read(tmp_path):
     with open(path, "rb+") as raw:
         raw.seek(damaged.byte_offset)
         raw.write(b"!" * damaged.size)
-    with TargetFile(Frames(path, {"u": "height"})) as source:
+    with TargetFile(Frames(*source_of(path, {"u": "height"}))) as source:
         assert source.read(0, 5).ts.size == 5
         source.prefetch(4, 6)
         with pytest.raises(PdefitError, match="'height' in 'x.h5' cannot be read; the file is damaged"):
@@ -140,4 +141,4 @@ def test_a_table_of_many_recordings_comes_with_the_way_to_one_of_each(tmp_path):
     path = tmp_path / "all.csv"
     path.write_text("Subject,Dose,Wt,Time,conc\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
     with pytest.raises(PdefitError, match=r"is 0, after 1; if Subject tells recordings apart, write a file of each"):
-        Frames(path, {"C": "conc"}, time="Time")
+        Frames(*source_of(path, {"C": "conc"}, time="Time"))

@@ -11,6 +11,7 @@ from scipy.io import savemat
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import read_observations
+from pdefit.data.readers.source import source_of
 
 TIME, X, Y = np.arange(5.0), np.linspace(0.0, 1.0, 7), np.linspace(0.0, 2.0, 4)
 XY = {"x": "x", "y": "y"}
@@ -26,7 +27,7 @@ def _file(path, **arrays):
 def test_axes_are_matched_by_their_lengths(order, tmp_path):
     u = rng.standard_normal((5, 7, 4, 2))
     path = _file(tmp_path / "u.npz", u=u.transpose(order), error=np.exp(u).transpose(order))
-    with Frames(path, {"u": "u"}, sigma={"u": "error"}, dims=("x", "y"), coordinates=XY) as frames:
+    with Frames(*source_of(path, {"u": "u"}, sigma={"u": "error"}, dims=("x", "y"), coordinates=XY)) as frames:
         values, sigma = frames.arrays(1, 4)
         assert len(frames.remarks) == (order != (0, 1, 2, 3)) + (order != (0, 1, 2, 3))
         np.testing.assert_array_equal(frames.coordinate("u", 2, ("x", "y", None), {}, None).values, Y)
@@ -37,17 +38,17 @@ def test_axes_are_matched_by_their_lengths(order, tmp_path):
 def test_the_models_order_decides_and_not_that_of_the_coordinates(tmp_path):
     u = rng.standard_normal((4, 7, 5))
     path = _file(tmp_path / "u.npz", u=u)
-    with Frames(path, {"u": "u"}, dims=("x", "y"), coordinates={"y": "y", "x": "x"}) as frames:
+    with Frames(*source_of(path, {"u": "u"}, dims=("x", "y"), coordinates={"y": "y", "x": "x"})) as frames:
         np.testing.assert_array_equal(frames.arrays(0, 5)[0]["u"], u.transpose(2, 1, 0))
     # an axis of unknown length takes the place that is left
     path = _file(tmp_path / "v.npz", u=u, x=np.zeros(99))
-    with Frames(path, {"u": "u"}, dims=("x", "y")) as frames:
+    with Frames(*source_of(path, {"u": "u"}, dims=("x", "y"))) as frames:
         np.testing.assert_array_equal(frames.arrays(0, 5)[0]["u"], u.transpose(2, 1, 0))
 
 
 def test_axes_of_length_one_are_dropped(tmp_path):
     path = _file(tmp_path / "u.npz", u=rng.standard_normal((1, 7, 1, 5)), v=rng.standard_normal((5, 1)))
-    with Frames(path, {"u": "u", "v": "v"}, dims=("x",)) as frames:
+    with Frames(*source_of(path, {"u": "u", "v": "v"}, dims=("x",))) as frames:
         assert frames.shapes == {"u": (7,), "v": (1,)}
     assert read_observations(path, {"v": "v"}).values["v"].shape == (5,)
 
@@ -74,11 +75,11 @@ def test_every_order_that_is_proposed_is_one_of_the_file(shape, orders, tmp_path
     u = rng.standard_normal(shape)
     path = _file(tmp_path / "u.npz", time=np.arange(40.0), u=u, x=X[:5], y=X[:5])
     with pytest.raises(PdefitError) as refused:
-        Frames(path, {"u": "u"}, dims=("x", "y"))
+        Frames(*source_of(path, {"u": "u"}, dims=("x", "y")))
     assert re.findall(r"\[.*?\]", str(refused.value)) == orders
     for order in orders:
         names = order.strip("[]").split(", ")
-        with Frames(path, {"u": "u"}, dims=("x", "y"), axes={"u": names}) as frames:
+        with Frames(*source_of(path, {"u": "u"}, dims=("x", "y"), axes={"u": names})) as frames:
             wanted = u.transpose([names.index(name) for name in ("time", "x", "y")])
             np.testing.assert_array_equal(frames.arrays(0, 40)[0]["u"], wanted)
 
@@ -120,21 +121,21 @@ def test_names_of_axes_hold_for_hdf5_too(tmp_path):
         file["time"], file["u"], file["x"], file["extra"] = TIME, u, X, np.zeros((9, 9))
         file["u"].attrs["units"], file["x"].attrs["units"] = "mm", "um"
     axes = {"u": ["component", "x", "time"]}
-    with Frames(tmp_path / "u.h5", {"u": "u"}, units={"u": "m"}, dims=("x",), axes=axes) as frames:
+    with Frames(*source_of(tmp_path / "u.h5", {"u": "u"}, units={"u": "m"}, dims=("x",), axes=axes)) as frames:
         np.testing.assert_allclose(frames.arrays(0, 5)[0]["u"], u.transpose(2, 1, 0) / 1000)
         assert frames.coordinate("u", 1, ("x", None), {}, "um").unit == "um"
     # without them a file of HDF5 is taken as it is
     with pytest.raises(PdefitError, match="its first axis must be the 5 times"):
-        Frames(tmp_path / "u.h5", {"u": "u"}, dims=("x",))
+        Frames(*source_of(tmp_path / "u.h5", {"u": "u"}, dims=("x",)))
 
 
 @pytest.mark.parametrize("names", [["x"], ["x", "y"], ["time", "time"], ["x", "time", "y"]])
 def test_names_that_fit_no_axes_are_refused(names, tmp_path):
     path = _file(tmp_path / "u.npz", u=np.zeros((7, 5)))
     with pytest.raises(PdefitError, match="data.axes.u expects a name for each axis"):
-        Frames(path, {"u": "u"}, axes={"u": names})
+        Frames(*source_of(path, {"u": "u"}, axes={"u": names}))
     with pytest.raises(PdefitError, match=r"No variable \(data.axes\) is called 'w'"):
-        Frames(path, {"u": "u"}, axes={"w": names})
+        Frames(*source_of(path, {"u": "u"}, axes={"w": names}))
 
 
 ROWS = np.array([  # time, x, y, u, error
@@ -174,7 +175,7 @@ def test_a_list_on_one_grid_is_a_film(tmp_path):
     t, x = (a.ravel() for a in np.meshgrid(TIME, X, indexing="ij"))
     mixed = rng.permutation(t.size)
     np.savez(tmp_path / "u.npz", time=t[mixed], x=x[mixed], u=u.ravel()[mixed])
-    with Frames(tmp_path / "u.npz", {"u": "u"}, dims=("x",)) as frames:
+    with Frames(*source_of(tmp_path / "u.npz", {"u": "u"}, dims=("x",))) as frames:
         np.testing.assert_array_equal(frames.arrays(0, 5)[0]["u"], u)
         np.testing.assert_array_equal(frames.coordinate("u", 1, ("x",), {}, None).values, X)
 

@@ -10,6 +10,7 @@ import xarray
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import read_observations
+from pdefit.data.readers.source import source_of
 
 RAW = np.arange(-6, 9).reshape(5, 3)
 
@@ -31,7 +32,7 @@ def _film(path, raw, attributes, **more):
 
 
 def _values(path):
-    with Frames(path, {"u": "u"}) as frames:
+    with Frames(*source_of(path, {"u": "u"})) as frames:
         return frames.arrays(0, 5)[0]["u"]
 
 

@@ -9,6 +9,7 @@ from pdefit._util.errors import PdefitError
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import read_arrays
 from pdefit.data.readers.recordings import split_recordings
+from pdefit.data.readers.source import source_of
 
 NAMES = ["early", "late", "short"]
 THETA, PHI = np.linspace(0.2, 3.0, 4), np.arange(3) * 2.0
@@ -37,7 +38,9 @@ def _film(**changes) -> xarray.Dataset:
 def _frames(path, which, **more) -> Frames:
     dims = ("theta", "phi")
     units = dict.fromkeys(VARIABLES, "um/s")
-    return Frames(path, VARIABLES, units=units, time_unit="s", dims=dims, select={"experiment": which}, **more)
+    return Frames(
+        *source_of(path, VARIABLES, units=units, time_unit="s", dims=dims, select={"experiment": which}, **more)
+    )
 
 
 def test_a_recording_is_read_as_from_a_file_of_its_own(tmp_path):
@@ -68,7 +71,7 @@ def test_times_from_the_time_between_frames(tmp_path):
     # a file of one recording
     film = film.drop_vars("time").isel(experiment=0, drop=True)
     film.to_netcdf(tmp_path / "b.nc", engine="h5netcdf")
-    with Frames(tmp_path / "b.nc", {"u": "velocity[phi]"}, time_unit="min") as frames:
+    with Frames(*source_of(tmp_path / "b.nc", {"u": "velocity[phi]"}, time_unit="min")) as frames:
         np.testing.assert_allclose(frames.ts, 0.5 * np.arange(4))
 
 
@@ -106,7 +109,7 @@ def test_refused_files(tmp_path):
     with pytest.raises(PdefitError, match="experiment is called 'earlier'; did you mean early"):
         _frames(path, "earlier")
     with pytest.raises(PdefitError, match="entry of 'velocity' is called 'north'"):
-        Frames(path, {"u": "velocity[north]"}, select={"experiment": 0})
+        Frames(*source_of(path, {"u": "velocity[north]"}, select={"experiment": 0}))
     with pytest.raises(PdefitError, match="is called 'embryo'"):
         split_recordings(path, "embryo")
     _film(velocity=_film().velocity.where(_film().experiment != "late")).to_netcdf(path, engine="h5netcdf")
@@ -130,7 +133,7 @@ def test_entries_keep_the_names_of_their_axes(tmp_path):
     values = np.random.default_rng(0).standard_normal((5, 4, 3, 2))
     film = xarray.Dataset({"velocity": (("time", "y", "x", "component"), values)}, where)
     film.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    with Frames(tmp_path / "a.nc", {"u": "velocity[1]"}) as frames:
+    with Frames(*source_of(tmp_path / "a.nc", {"u": "velocity[1]"})) as frames:
         np.testing.assert_array_equal(frames.arrays(0, 5)[0]["u"], values[..., 1])
         with pytest.raises(
             PdefitError, match=r"Axis 1 of 'velocity\[1\]' in 'a.nc' is y, where the model has x; transpose"

@@ -14,6 +14,7 @@ from pdefit.data.observations import Observations
 from pdefit.data.readers import _films
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.observations import read_observations
+from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.survey import Survey, is_even, survey
 from pdefit.data.readers.vectors import about_vectors, vectors_of
 
@@ -37,12 +38,12 @@ def _surveyed(folder: Path, /, **variables: object) -> Survey:
             file[name.replace("__", "/")] = data
             if unit is not None:
                 file[name.replace("__", "/")].attrs["units"] = unit
-    return survey(folder / "film.h5")
+    return survey(DataSource(str(folder / "film.h5"), {}))
 
 
 def test_a_good_film(values, tmp_path):
     found = _surveyed(tmp_path, u=(values, "K"), time=(TIME, "s"), x=(X, "mm"), label="a")
-    assert found.remarks == [] and (found.time, found.time_unit) == ("time", "s")
+    assert found.remarks == [] and (found.source.times, found.time_unit) == ("time", "s")
     np.testing.assert_array_equal(found.ts, TIME)
     entries = found.entries
     assert (entries["u"].shape, entries["u"].unit, entries["u"].dtype) == ((12, 30), "K", "float64")
@@ -144,7 +145,9 @@ def test_eight_bits_of_a_camera(tmp_path):
     assert any("'camera/u' holds whole numbers up to 255 without a scale" in r for r in found.remarks)
     with h5py.File(tmp_path / "film.h5", "r+") as file:
         file["camera/u"].attrs["scale_factor"] = 1 / 255
-    assert not any("whole numbers" in r or "clipped" in r for r in survey(tmp_path / "film.h5").remarks)
+    assert not any(
+        "whole numbers" in r or "clipped" in r for r in survey(DataSource(str(tmp_path / "film.h5"), {})).remarks
+    )
 
 
 def _camera(count: int = 12) -> np.ndarray:
@@ -198,10 +201,10 @@ def test_outermost_points_that_never_have_a_value(tmp_path):
 
 def test_times_of_another_name(values, tmp_path):
     found = _surveyed(tmp_path, u=values, t_s=TIME, other=np.arange(7.0))
-    assert found.time == "t_s" and [f.name for f in found.films] == ["u"]
+    assert found.source.times == "t_s" and [f.name for f in found.films] == ["u"]
     named = _surveyed(tmp_path, u=values, clock=TIME, time=TIME[:5], other=np.arange(7.0))
-    assert named.time == "time" and not named.films
-    assert survey(tmp_path / "film.h5", "clock").films[0].name == "u"
+    assert named.source.times == "time" and not named.films
+    assert survey(DataSource(str(tmp_path / "film.h5"), {}, "clock")).films[0].name == "u"
     without = _surveyed(tmp_path, u=values)
     assert not without.films and any("data.time" in r for r in without.remarks)
 
@@ -232,21 +235,21 @@ def test_the_times_of_a_table_by_its_header(columns, time, tmp_path):
     table = np.column_stack([values.get(name[-1], np.repeat(np.arange(3), 2) % 3) for name in names])
     header = ",".join(name.rstrip("+-") for name in names)
     np.savetxt(tmp_path / "u.csv", table, delimiter=",", header=header, comments="")
-    assert survey(tmp_path / "u.csv").time == (time or "time")
+    assert survey(DataSource(str(tmp_path / "u.csv"), {})).source.times == (time or "time")
 
 
 def test_a_capital_t_is_the_time_of_a_film(tmp_path):
     np.savez(tmp_path / "u.npz", T=TIME, X=X, u=np.random.default_rng(0).standard_normal((12, 30)))
-    assert survey(tmp_path / "u.npz").time == "T"
+    assert survey(DataSource(str(tmp_path / "u.npz"), {})).source.times == "T"
 
 
 def test_units_are_missed_where_the_format_has_some(tmp_path):
     (tmp_path / "u.csv").write_text("t,u,v\n0,1,2\n1,2,4\n2,4,1\n")
-    assert not any("unit" in remark for remark in survey(tmp_path / "u.csv").remarks)
+    assert not any("unit" in remark for remark in survey(DataSource(str(tmp_path / "u.csv"), {})).remarks)
     read_observations(tmp_path / "u.csv", {"u": "u"}, time="t", units={"u": "K"}, time_unit="s")
     (tmp_path / "v.csv").write_text("t [h],u (g/L),v\n0,1,2\n1,2,4\n2,4,1\n")
-    found = survey(tmp_path / "v.csv")
-    assert (found.time, found.time_unit, found.entries["u"].unit) == ("t", "h", "g/L")
+    found = survey(DataSource(str(tmp_path / "v.csv"), {}))
+    assert (found.source.times, found.time_unit, found.entries["u"].unit) == ("t", "h", "g/L")
     told = "No unit is stated for v: the model's are taken; `NAME [UNIT]` in its header tells others"
     assert [remark for remark in found.remarks if "unit" in remark] == [told]
 
@@ -255,12 +258,14 @@ def test_positions_under_other_names(tmp_path):
     values = np.random.default_rng(0).standard_normal((12, 4, 5))
     where = {"time": TIME, "lat": np.arange(4.0), "lon": 2.0 * np.arange(5)}
     xarray.Dataset({"v": (("time", "lat", "lon"), values)}, where).to_netcdf(tmp_path / "v.nc", engine="h5netcdf")
-    (film,) = survey(tmp_path / "v.nc").films
+    (film,) = survey(DataSource(str(tmp_path / "v.nc"), {})).films
     assert film.coordinates == {"x": "lat", "y": "lon"}
     np.testing.assert_array_equal(film.positions["y"].values, where["lon"])
     turned = {"y": where["lat"], "x": where["lon"], "time": TIME}
     xarray.Dataset({"v": (("time", "y", "x"), values)}, turned).to_netcdf(tmp_path / "w.nc", engine="h5netcdf")
-    assert any("is y, where the model has x; transpose" in r for r in survey(tmp_path / "w.nc").remarks)
+    assert any(
+        "is y, where the model has x; transpose" in r for r in survey(DataSource(str(tmp_path / "w.nc"), {})).remarks
+    )
 
 
 def test_a_variable_that_holds_sigma(values, tmp_path):
@@ -273,14 +278,14 @@ def test_links_are_not_followed(values, tmp_path):
     _surveyed(tmp_path, u=values, time=TIME)
     with h5py.File(tmp_path / "film.h5", "r+") as file:
         file["away"], file["here"] = h5py.ExternalLink("/etc/passwd", "/"), h5py.SoftLink("/u")
-    remarks = survey(tmp_path / "film.h5").remarks
+    remarks = survey(DataSource(str(tmp_path / "film.h5"), {})).remarks
     assert [r.split(" is a link, and is not followed")[0] for r in remarks if "link" in r] == ["'away'", "'here'"]
 
 
 def test_what_is_no_hdf5_is_refused(tmp_path):
     (tmp_path / "film.h5").write_text("time,u\n0,1\n")
     with pytest.raises(PdefitError, match="is not an HDF5 file"):
-        survey(tmp_path / "film.h5")
+        survey(DataSource(str(tmp_path / "film.h5"), {}))
 
 
 @pytest.mark.parametrize("listed", ["x", 3, np.zeros(2), b"x"])

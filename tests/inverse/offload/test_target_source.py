@@ -9,6 +9,7 @@ import pytest
 
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import TargetFile, read_observations
+from pdefit.data.readers.source import source_of
 from pdefit.inverse.offload.stores import InMemory
 
 _COUNT = 12
@@ -52,7 +53,7 @@ def test_slices_are_those_of_the_whole_film(film, sigma):
     # a film is read from its first frame on, also where the record begins earlier
     memory = InMemory(whole.from_first_frame)
     generator = np.random.default_rng(1)
-    with TargetFile(Frames(film, variables, sigma=sigma, **_HOW)) as source:
+    with TargetFile(Frames(*source_of(film, variables, sigma=sigma, **_HOW))) as source:
         np.testing.assert_array_equal(source.ts, memory.ts)
         assert source.ts.size == 9
         for _ in range(60):
@@ -71,7 +72,7 @@ def test_slices_are_those_of_the_whole_film(film, sigma):
 
 @pytest.mark.parametrize(("first", "last"), [(-1, 2), (3, 3), (4, 3), (0, 13)])
 def test_frames_that_do_not_exist_are_refused(film, first, last):
-    with TargetFile(Frames(film, {"h": "height"})) as source:
+    with TargetFile(Frames(*source_of(film, {"h": "height"}))) as source:
         for each in (source, InMemory(read_observations(film, {"h": "height"}))):
             with pytest.raises(IndexError, match="below 12"):
                 each.read(first, last)
@@ -79,6 +80,6 @@ def test_frames_that_do_not_exist_are_refused(film, first, last):
 
 
 def test_a_slice_without_any_value_is_masked(film):
-    with TargetFile(Frames(film, {"h": "height"})) as source:
+    with TargetFile(Frames(*source_of(film, {"h": "height"}))) as source:
         seen = source.read(5, 6)
     assert not np.any(seen.mask["h"]) and not np.any(seen.values["h"])

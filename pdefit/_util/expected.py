@@ -1,0 +1,124 @@
+"""Rules for the values of a configuration: each with the words that refuse anything else."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple
+
+from pdefit._util.errors import PdefitError
+from pdefit._util.memory import size_in_bytes
+
+# largest 64-bit integer: JAX holds seeds and counts of iterations in one
+_LARGEST = 2**63 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """The rule that a value of an annotated type must keep.
+
+    **Arguments:**
+
+    - `words`: what is expected, as it follows "expects" in an error.
+    - `test`: whether a value is one.
+    - `convert`: the entry of the section, from a value that is one.
+    - `remedy`: what to do about a number that is no such value, where the words do not say it.
+    - `each`: whether an entry of a mapping or list may stand in it, so that an error names the one that may not.
+    """
+
+    words: str
+    test: Callable[[Any], bool]
+    convert: Callable[[Any], Any] = lambda value: value
+    remedy: str = ""
+    each: Callable[[Any], bool] | None = None
+
+    def but(self, value: Any, path: str) -> str:
+        """The end of an error: the value that stands in place of what was expected."""
+        wrong = f"got {value!r}"
+        if self.each is not None and isinstance(value, Mapping | list | tuple):
+            entries = value.items() if isinstance(value, Mapping) else enumerate(value)
+            wrong = next((f"{path}.{k} is {entry!r}" for k, entry in entries if not self.each(entry)), wrong)
+        return f"{wrong}; {self.remedy}" if self.remedy and is_number(value) else wrong
+
+
+class Read(NamedTuple):
+    """A function that reads a value of an annotated type.
+
+    **Arguments:**
+
+    - `read`: the function; its second argument is the path, for errors.
+    - `expected`: in words, or the section whose keys the value has, or each of its entries; else the type says it.
+    """
+
+    read: Callable[[Any, str], Any]
+    expected: str | type | None = None
+
+
+def is_number(value: Any) -> bool:
+    """Test for one finite number."""
+    return isinstance(value, int | float) and is_measure(value) and math.isfinite(float(value))
+
+
+def is_measure(value: Any) -> bool:
+    """Test for one number, or the text of one: YAML reads 1e-3 without a dot as text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        return not math.isnan(float(value))
+    except (ValueError, OverflowError):
+        return False
+
+
+def is_whole(value: Any, least: int = 0) -> bool:
+    """Test for a whole number of 64 bits, not below the least one."""
+    return is_index(value) and least <= value <= _LARGEST
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def count(least: int = 1, remedy: str = "") -> Expected:
+    """A whole number that is not below the least one."""
+    return Expected(f"a whole number >= {least}", lambda value: is_whole(value, least), remedy=remedy)
+
+
+def is_index(value: Any) -> bool:
+    """Test for a whole number, below zero for one that is counted from the end."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def mapping_of(words: str, test: Callable[[Any], bool], least: int = 0, most: int | float = math.inf) -> Expected:
+    """A mapping whose values pass a test, with so many of them."""
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, Mapping) and least <= len(value) <= most and all(map(test, value.values()))
+
+    return Expected(words, fits, dict, each=test)
+
+
+def is_size(value: Any) -> bool:
+    """Test for a number of bytes, or a text such as "2 GB"."""
+    try:
+        return size_in_bytes(value, "") >= 0
+    except PdefitError:
+        return False
+
+
+def is_list(value: Any, test: Callable[[Any], bool]) -> bool:
+    """Test for a list whose entries pass a test."""
+    return isinstance(value, list | tuple) and all(map(test, value))
+
+
+Number = Annotated[float, Expected("a number", is_number, float)]
+WholeNumber = Annotated[int, Expected("a whole number", is_whole)]
+Count = Annotated[int, count()]
+Time = Annotated[float, Expected("a time", is_number, float)]
+TimeStep = Annotated[float, Expected("a positive time step (e.g. 0.1)", lambda x: is_number(x) and x > 0, float)]
+Share = Annotated[float, Expected("a number from 0 to 1", lambda x: is_measure(x) and 0 <= float(x) <= 1, float)]
+Size = Annotated[str | float, Expected("a size like '2 GB'", is_size)]
+# numbers of a control
+Positive = Annotated[float, Expected("a positive number", lambda x: is_measure(x) and 0 < float(x) < math.inf, float)]
+Pair = Annotated[
+    tuple[float, float],
+    Expected("two numbers", lambda x: is_list(x, is_measure) and len(x) == 2, lambda x: tuple(map(float, x))),
+]
