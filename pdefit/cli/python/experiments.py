@@ -49,7 +49,9 @@ def load_members(
 ) -> MemberExperiment:
     """Many fits of one kind with their observations, as `pdefit fit experiment=NAME members=...` builds them.
 
-    **Arguments:** `name`, `overrides`, `equations`: as of `load_experiment`.
+    **Arguments:**
+
+    - `name`, `overrides`, `equations`: as of `load_experiment`.
 
     **Errors:** PdefitError as of `load_experiment`, or where the experiment has no members.
     """
