@@ -125,7 +125,7 @@ class Members(eqx.Module):
                 # the model blows up there, and keeps its steps
                 continue
             done.append(e)
-        return self.with_time_grid(stacked_grids(grids, before)), np.array(done, int)
+        return self.with_time_grid(stacked_grids(grids, before.count.shape[1:], before.length)), np.array(done, int)
 
     def holding(self, held: Int[np.ndarray, "E h"]) -> "Members":
         """The same members, each of which holds some elements of theta at its start.

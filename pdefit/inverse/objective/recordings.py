@@ -124,7 +124,7 @@ class Recordings(AbstractObjective):
         if self.steps is None:
             return self
         grids = [part.renewed(own).time_grid for part, own in self.parts(theta)]
-        return self.with_time_grid(stacked_grids(grids, self.time_grid))
+        return self.with_time_grid(stacked_grids(grids, self.time_grid.count.shape[1:], self.time_grid.length))
 
     def step_error(self, theta):
         return jnp.max(self.each_stacked(Functional.step_error, theta))

@@ -91,7 +91,7 @@ def stacked_alike(objectives: Sequence[Any]) -> Any:
     """Several objectives of equal sizes as one, with a leading axis on every array. Adaptive steps may differ in number."""
     first = objectives[0]
     if first.steps is not None:
-        grid = stacked_grids([o.time_grid for o in objectives], first.time_grid)
+        grid = stacked_grids([o.time_grid for o in objectives], first.time_grid.count.shape)
         objectives = [o.with_time_grid(sliced(grid, e)) for e, o in enumerate(objectives)]
     return _stack(objectives)
 
@@ -218,17 +218,17 @@ def padded_grid(grid: TimeGrid, shape: tuple[int, ...], length: int) -> TimeGrid
     return TimeGrid(start, np.pad(grid.step, [*more, *steps]), np.pad(grid.count, more), length, grid.observes_start)
 
 
-def stacked_grids(grids: Sequence[TimeGrid], like: TimeGrid) -> TimeGrid:
-    """Frozen steps of several objectives with a leading axis, padded like those that they replace, or longer.
+def stacked_grids(grids: Sequence[TimeGrid], shape: tuple[int, ...], length: int = 0) -> TimeGrid:
+    """Frozen steps of several objectives with a leading axis.
 
     **Arguments:**
 
     - `grids`: the steps of each.
-    - `like`: their steps so far, stacked.
+    - `shape`: the shape of the counts of each, to which shorter ones are padded.
+    - `length`: the least number of steps of an interval. One that only grows meets few programs.
     """
-    # a length that only grows meets few programs
-    length = max(like.length, *(g.length for g in grids))
-    return jax.tree.map(lambda *x: np.stack(x), *(padded_grid(g, like.count.shape[1:], length) for g in grids))
+    length = max(length, *(g.length for g in grids))
+    return jax.tree.map(lambda *x: np.stack(x), *(padded_grid(g, shape, length) for g in grids))
 
 
 # --- stacking ----------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def _odd(a: PyTree, b: PyTree, path: str) -> str:
     return f"{told}; make them equal, or write them as numbers or arrays of one shape, which may differ"
 
 
-def _stack(functionals: Sequence[Functional]) -> Functional:
+def _stack(functionals: Sequence[Any]) -> Any:
     """The leaves of all functionals, stacked. Arrays of NumPy stay arrays of NumPy."""
     dtype = jax.tree.leaves(functionals[0].problem.y0)[0].dtype
 

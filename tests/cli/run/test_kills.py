@@ -15,7 +15,7 @@ from rich.console import Console
 from pdefit._util.atomic import write_json
 from pdefit.cli.config.catalogue import choices
 from pdefit.cli.config.read import read_settings
-from pdefit.cli.run import minimise, profile, starts
+from pdefit.cli.run import checkpoints, minimise, profile
 from pdefit.cli.run.bootstrap import bootstrap_summary
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.build_members import build_members
@@ -51,6 +51,9 @@ ODE = (*STATES, "~controls.y0")
 WRONG = (*ODE, "stages=levenberg_marquardt", "times.stop=30", "controls.alpha.guess=1.4", "controls.beta.guess=1.5")
 FEW = ("starts.count=4", "starts.keep=2", "starts.factor=3")
 RIGHT = (*FEW, "starts=sobol")
+ADAPTIVE = tuple(word for word in ODE if not word.startswith(("dt=", "solver=")))
+ADAPTIVE += ("stages=levenberg_marquardt", "solver=bosh3", "dt=null", "steps=adaptive")
+ADAPTIVE += ("recordings={a: {twin: {system: {alpha: 0.6}}}, b: {}}",)
 FRONT = ("experiment=reaction/fisher_front", "twin=self", "render=false", "system.grid.shape=[16]", "times.count=6")
 ANY = (*FRONT, "times.fit_until=null", "~controls.D", "~controls.r")
 SHORT = tuple(f"~stages.{name}" for name in ("fifth", "near", "nearer", "nearest"))
@@ -85,6 +88,7 @@ def _of(group: str, name: str) -> Kind:
 
 KINDS = {f"{group}={name}": _of(group, name) for group in OF for name in choices(group)} | {
     "windows": Kind((*WINDOWS, "~controls.y0")),
+    "starts of recordings with adaptive steps": Kind(ADAPTIVE, RIGHT, "starts", ("starts", "state")),
     "members": Kind((*MANY, "data.path=FILE"), ("starts.count=2",), "members", ("state", "starts")),
     "posterior": Kind((*ANY, FIELD, "stages.main.max_iterations=6"), ("posterior={rank: 2, samples: 2}",)),
     "profile": Kind(WRONG, RIGHT, "profile", ("state", "profiles"), ("alpha",)),
@@ -94,9 +98,8 @@ KINDS = {f"{group}={name}": _of(group, name) for group in OF for name in choices
 
 def test_every_module_that_saves_has_a_kind():
     files = Path(minimise.__file__).parents[1].rglob("*.py")
-    assert {f.stem for f in files if re.search(r"\b(saving|save_state)\(", f.read_text())} == {
-        k.by for k in KINDS.values()
-    }
+    saving = {f.stem for f in files if re.search(r"\bCheckpoints(\.of)?\(", f.read_text())}
+    assert saving - {"checkpoints"} == {k.by for k in KINDS.values()}
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +148,7 @@ def test_a_run_killed_at_the_end_of_a_phase_ends_with_the_same_bits(
 ):
     words, others, _, folders, profiled = KINDS[kind]
     run = prepare_run("run", *(word.replace("FILE", str(three)) for word in (*words, *others)))
-    killed, save = {}, minimise.save_state
+    killed, save = {}, checkpoints.save_state
     write_json(run / "provenance.json", {"command": ["pdefit", "fit"], "experiment": kind})
     settings = read_settings(OmegaConf.load(run / ".hydra" / "config.yaml"))
     build = build_members if settings.members else build_experiment
@@ -165,8 +168,7 @@ def test_a_run_killed_at_the_end_of_a_phase_ends_with_the_same_bits(
     with monkeypatch.context() as patch:
         # as if seconds had passed
         patch.setattr(MembersProgress, "save_now", lambda _: bool(profiled))
-        for module in (minimise, starts):
-            patch.setattr(module, "save_state", saved_and_copied)
+        patch.setattr(checkpoints, "save_state", saved_and_copied)
         whole = outcome(run, exp, profiled)
     if not settings.members:
         # the point from which profile, certify and identify begin

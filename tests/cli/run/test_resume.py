@@ -20,8 +20,8 @@ from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.read import read_settings
 from pdefit.cli.config.settings import Job
+from pdefit.cli.run import checkpoints
 from pdefit.cli.run import fit as fit_command
-from pdefit.cli.run import minimise
 from pdefit.cli.run import recordings as results
 from pdefit.cli.run.certify import run_certify_on_a_run as run_certify
 from pdefit.cli.run.fit import run_resume
@@ -102,7 +102,7 @@ def die_at(monkeypatch, where):
 
         monkeypatch.setattr(state_file.os, "replace", dies_between)
     else:
-        save = minimise.save_state
+        save = checkpoints.save_state
         fatal = {"before the first state": 1, "between history and state": 4}[where]
 
         def dies(*arguments):
@@ -111,7 +111,7 @@ def die_at(monkeypatch, where):
                 raise Died
             save(*arguments)
 
-        monkeypatch.setattr(minimise, "save_state", dies)
+        monkeypatch.setattr(checkpoints, "save_state", dies)
 
 
 @pytest.mark.quick
@@ -262,8 +262,8 @@ def signalled(monkeypatch, module, name, times=1):
     ("where", "times"),
     [
         ((fit_command, "plan"), 1),
-        ((minimise, "save_state"), 1),
-        ((fit_command, "intervals"), 1),
+        ((checkpoints, "save_state"), 1),
+        ((fit_command, "judge"), 1),
         ((results, "write_film"), 2),
     ],
     ids=["before", "in the fit", "after the fit", "twice while writing"],
