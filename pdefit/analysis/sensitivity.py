@@ -36,8 +36,8 @@ class Effect:
 
     - `parameter`, `unit`, `value`: its name, unit and value; the value is None unless it is one number.
     - `larger`, `smaller`: rms change of what is observed when the parameter is multiplied, and when it is divided, in
-      units of the range of each observed field. Infinite where the run blows up.
-    - `left_out`: why neither was computed; empty where both were.
+      units of the range of each observed field. Infinite if the run blows up.
+    - `left_out`: why neither was computed; empty if both were.
     """
 
     parameter: str
@@ -49,7 +49,7 @@ class Effect:
 
     @property
     def size(self) -> float:
-        """The larger of the two effects, by which parameters are ranked; -1 where neither was computed."""
+        """The larger of the two effects, by which parameters are ranked; -1 if neither was computed."""
         return -1.0 if self.larger is None or self.smaller is None else max(self.larger, self.smaller)
 
 
@@ -86,7 +86,7 @@ def sensitivity(
     - `steps`: adaptive steps, in place of `dt`.
     - `said`: called with the number of finished parameters, the number of all, and the name of the next.
 
-    Raises `PdefitError` where the unperturbed run is not finite.
+    Raises `PdefitError` if the unperturbed run is not finite.
     """
     if not (np.isfinite(factor) and factor > 1):
         raise PdefitError(f"sensitivity expects a factor above 1, but got {factor:g}")
@@ -135,7 +135,7 @@ class _Runs:
         self._range = {name: _range(film) for name, film in self._film.items()}
 
     def distance(self, problem: Problem) -> float:
-        """The rms difference from the unperturbed run in units of ranges; infinite where a run blows up."""
+        """The rms difference from the unperturbed run in units of ranges; infinite if a run blows up."""
         try:
             grid = self._grid(problem.system)
         # adaptive steps that become too small: the system blows up

@@ -79,7 +79,7 @@ def prepare(
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
     - `report`: called after every kick with the numbers of kicks done and of all kicks.
 
-    **Errors:** PdefitError where the state is not finite after a kick.
+    **Errors:** PdefitError if the state is not finite after a kick.
     """
     dtype = jax.tree.leaves(preparation.start(system, key))[0].dtype
     rough = cast(system, "float32")

@@ -133,7 +133,7 @@ class Information(NamedTuple):
     **Arguments:**
 
     - `times`: the I times.
-    - `frames`: for each variable the part of every time, (I, p, p); not finite where the model has blown up.
+    - `frames`: for each variable the part of every time, (I, p, p); not finite if the model has blown up.
     - `places`: for each variable with several values the part of every place over the record, (B, p, p).
     - `prior`: that of priors and regularizers, (p, p).
     - `observed`: the variables that are observed now; the others are hidden fields.

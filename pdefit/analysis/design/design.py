@@ -96,7 +96,7 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
 
 
 def _sizes(controls: Controls, theta: Array) -> np.ndarray:
-    """The change of every element of theta by which its value changes by as much as it is large, and by 1 where it is 0."""
+    """The change of every element of theta by which its value changes by as much as it is large, and by 1 if it is 0."""
     nothing = jnp.zeros(theta.size)
     value, slope = map(np.asarray, jax.jvp(lambda by: moved(controls, theta, by), (nothing,), (jnp.ones(theta.size),)))
     return np.where((value == 0) & (slope != 0), 1 / np.where(slope != 0, slope, 1.0), relative_sizes(controls, theta))

@@ -61,7 +61,7 @@ class Design:
 
     - `names`, `units`: of every element of theta.
     - `estimate`, `low`, `high`: its value, and the ends of its 95 % interval, (p,).
-    - `half`: half the width of that interval, as a part of the value, (p,); infinite where it is undetermined. Of a value of
+    - `half`: half the width of that interval, as a part of the value, (p,); infinite if it is undetermined. Of a value of
       zero it is in the unit of the value.
     - `target`: the element that should be known better.
     - `candidates`: further observations, those of a kind in the order of what they gain, after the best ones of two.
@@ -104,7 +104,7 @@ class Design:
 
     @property
     def enough(self) -> Cadence | None:
-        """The coarsest cadence at which no interval grows more than fewer values explain; None where there is one only."""
+        """The coarsest cadence at which no interval grows more than fewer values explain; None if there is one only."""
         found = None
         for one in self.cadences:
             if one.every >= 1:

@@ -35,7 +35,7 @@ class Discovery:
     **Arguments:**
 
     - `found`: the sets that were fitted: the fewest terms of those that the data do not tell apart, and then in the order of
-      the criterion. Of `discover_each` there is none where all blow up.
+      the criterion. Of `discover_each` there is none if all blow up.
     - `values`: the number of measured values.
     - `functional`: the objective of these fits, with all candidates.
     - `draws`: what was best in each repetition with other noise, for which the best set was the truth.
@@ -107,7 +107,7 @@ def discover(
     until it stands. A set of terms must lower chi2 by the extended Bayesian criterion, and of sets that differ in it by less
     than 6 the one with the fewest terms is taken.
 
-    For equations with a term of which nothing is known but its inputs. Not where its form is known and its numbers are not:
+    For equations with a term of which nothing is known but its inputs. Not if its form is known and its numbers are not:
     declare these as controls. Formulas that the data do not tell apart are all named (`rivals`).
 
     **Arguments:**

@@ -12,7 +12,7 @@ class Arrivals:
     **Arguments:**
 
     - `error`: mean distance in time from a true peak to the nearest predicted one at the same point, in the unit of the
-      times. Only points with a predicted peak count; NaN where there is none.
+      times. Only points with a predicted peak count; NaN if there is none.
     - `missed`: fraction of the true peaks with no predicted peak within reach.
     """
 

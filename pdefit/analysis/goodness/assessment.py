@@ -18,15 +18,15 @@ class Assessment:
 
     - `recordings`: the quality of the fit of each recording by name; the name of a single one is empty.
     - `shift`: sentence about estimates that finer steps or cells move by more than their intervals; empty without any.
-    - `doubt`: why intervals are not to be trusted even where the model fits; empty where they are, or there are none.
-    - `limit`: sentence about how far finer steps and cells move the estimates; empty where that is unknown.
+    - `doubt`: why intervals are not to be trusted even where the model fits; empty if they are, or there are none.
+    - `limit`: sentence about how far finer steps and cells move the estimates; empty if that is unknown.
     - `rounding`: sentence about the precision of the data, where residuals are no larger; empty otherwise.
     - `numbers`: sentences about numbers that the data do not determine, or that fall to zero.
     - `bound`: numbers that ended at a bound.
     - `explored`: sentence about other starts of the fit; empty without any.
     - `intervals`, `unknown`: the intervals of the numbers, or the reason why there are none.
     - `discretisation`: shifts of the estimate with finer steps and cells.
-    - `widened`: by number the ends of its interval that count the correlation of residuals; empty where they have none.
+    - `widened`: by number the ends of its interval that count the correlation of residuals; empty if they have none.
     - `effective_values`: the number of independent values that would determine a mean as well; None as of `widened`.
     - `sections`: by recording the section `fit` of `summary.json`.
     - `verdict`: the verdict on the fit.
@@ -50,7 +50,7 @@ class Assessment:
 
     @property
     def chi2_per_value(self) -> float:
-        """The mean squared residual of all recordings in units of sigma: 1 where the model and sigma are right."""
+        """The mean squared residual of all recordings in units of sigma: 1 if the model and sigma are right."""
         each = self.recordings.values()
         return sum(one.chi2 for one in each) / max(sum(one.values for one in each), 1)
 

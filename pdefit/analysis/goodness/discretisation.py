@@ -46,11 +46,11 @@ class Discretisation:
     **Arguments:**
 
     - `names` (p,): of the elements of theta.
-    - `shifts`: by what is finer (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN where unknown.
+    - `shifts`: by what is finer (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN if unknown.
     - `unchecked`: by what is finer, the reason why there is no shift.
     - `untested`: sentences about what could be finer and was not tried.
     - `changes`: by what is finer, the changes of the weighted residuals of every recording.
-    - `limit`: sentence about the largest relative change of an estimate; empty where none is known.
+    - `limit`: sentence about the largest relative change of an estimate; empty if none is known.
     """
 
     names: list[str]
@@ -62,7 +62,7 @@ class Discretisation:
 
     @property
     def worst(self) -> np.ndarray:
-        """The larger shift of every element of theta; NaN where none is known."""
+        """The larger shift of every element of theta; NaN if none is known."""
         if not self.shifts:
             return np.full(len(self.names), np.nan)
         each = np.stack(list(self.shifts.values()))

@@ -28,7 +28,7 @@ class Verdict:
 
     - `word`: one of WORDS.
     - `reasons`: the evidence in order of weight: first what decides, then doubts about the intervals.
-    - `next`: what to do; empty where nothing is to be done.
+    - `next`: what to do; empty if nothing is to be done.
     """
 
     word: str
@@ -90,7 +90,7 @@ class Quality:
     **Arguments:**
 
     - `chi2`, `values`: the sum of squared residuals, and their number.
-    - `whiteness`: correlations of neighbouring residuals, by variable and axis. None where residuals are far below
+    - `whiteness`: correlations of neighbouring residuals, by variable and axis. None if residuals are far below
       sigma, as of data without noise: they are then errors of rounding.
     - `controls`: number of the numbers that were fitted.
     - `converged`: whether the optimizer found a minimum.
@@ -103,8 +103,8 @@ class Quality:
       None without any.
     - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
-    - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
-    - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
+    - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN if unknown.
+    - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN if they are few.
     - `explained`: part of the variance of the data that the model explains, counting the numbers that were fitted.
     - `counts`: by variable of counts the values for one count; their sigma is that of Poisson's law.
     - `courses`: the names of unknown functions of time.
@@ -144,7 +144,7 @@ class Quality:
 
     @property
     def chi2_per_value(self) -> float:
-        """The mean squared residual in units of sigma: 1 where the model and sigma are right."""
+        """The mean squared residual in units of sigma: 1 if the model and sigma are right."""
         return self.chi2 / max(self.values, 1)
 
     @property

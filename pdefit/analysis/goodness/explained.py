@@ -27,7 +27,7 @@ def suspects(
     """Held values that explain all structure of the residuals, the surest first; empty without one.
 
     The score test of each value, beside what fitted numbers take up. Its level is divided by the number of values. The
-    variance is that of the residuals beside the change, at least 1, where sigma is known, or else that of the jackknife. A
+    variance is that of the residuals beside the change, at least 1, if sigma is known, or else that of the jackknife. A
     value is named only where residuals are `clean` without its part: a missing term, or a noise with a memory, resembles
     many values a little.
 

@@ -31,7 +31,7 @@ class Candidate:
     - `sigma_stated`: whether the noise was known before the fit.
     - `log_evidence`, `log_evidence_noise`: as of `MarginalLikelihood`; None without.
     - `effective_values`: the number of independent values that would tell as much, where residuals are correlated.
-    - `log_sigma`: the sum of ln sigma over all values; None where it is not known, and taken to be that of all models.
+    - `log_sigma`: the sum of ln sigma over all values; None if it is not known, and taken to be that of all models.
     """
 
     name: str
@@ -91,7 +91,7 @@ def criteria(
     """AIC, AICc and BIC of a least-squares fit, up to a constant of the data.
 
     -2 ln L is chi2 + 2 sum ln sigma where sigma is known. Otherwise one factor of sigma is estimated along: n ln(chi2/n)
-    stands for chi2, with one unknown more. Where residuals are correlated, n values count as the `effective_values` that
+    stands for chi2, with one unknown more. If residuals are correlated, n values count as the `effective_values` that
     would tell as much.
 
     **Arguments:**
@@ -143,7 +143,7 @@ def sigma_is_known(candidates: Sequence[Candidate]) -> bool:
 
 
 def independent_values(candidates: Sequence[Candidate]) -> int | float | None:
-    """The fewest independent values that any model leaves; None where no residuals are correlated."""
+    """The fewest independent values that any model leaves; None if no residuals are correlated."""
     return min((one.effective_values for one in candidates if one.effective_values is not None), default=None)
 
 

@@ -125,7 +125,7 @@ def _known(found: Fit, facts: Mapping[str, Any]) -> dict[str, Known]:
 
 
 def _intervals(found: Fit, known: Mapping[str, Known], wanted: bool | None) -> tuple[Intervals | None, str]:
-    """The intervals of the numbers, and why there are none where a reason is worth telling."""
+    """The intervals of the numbers, and why there are none if a reason is worth telling."""
     if not found.functional.controls.tabulated.items or not (affordable(found) if wanted is None else wanted):
         return None, ""
     stated = all(one.sigma_stated for one in known.values())

@@ -111,7 +111,7 @@ def _on_recording(fit: Quality, evidence: Assessment) -> Verdict:
       beyond their limits (`Quality.misses`).
     - Structure that finer steps and cells take away is the discretisation's, and data that end at a digit end there.
     - Structure in time alone or in space alone, and size without structure, are the noise's.
-    - Whatever remains is the model's. Where the optimizer recognised no minimum, it is so only if J stands still, and
+    - Whatever remains is the model's. If the optimizer recognised no minimum, it is so only if J stands still, and
       fell lately by less than the structure holds.
     """
     doubtful = fit.misses or not fit.at_minimum
@@ -179,7 +179,7 @@ def _fitted(fit: Quality, limit: str) -> Verdict:
 
 
 def _noise_alone(fit: Quality) -> Verdict | None:
-    """Verdict where all that residuals show is noise of another kind than stated; None where it is not."""
+    """Verdict where all that residuals show is noise of another kind than stated; None if it is not."""
     chi2, named = fit.chi2_per_value, tuple(n.words for n in fit.noise)
     remedies = "; ".join(n.remedy for n in fit.noise if n.kind != "start")
     if fit.unheld or fit.eventful or fit.suspects:

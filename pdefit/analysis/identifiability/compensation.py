@@ -26,7 +26,7 @@ class Compensation(NamedTuple):
 
     - `control`: its name.
     - `change`, `adjusted`: the change of theta alone, and with the others adjusted, (p,).
-    - `alone`, `together`: rms change of what is observed, in units of the noise; infinite where the model blows up.
+    - `alone`, `together`: rms change of what is observed, in units of the noise; infinite if the model blows up.
     """
 
     control: str
@@ -48,7 +48,7 @@ def compensation(
     """The effect of a change of one number, alone and with the others adjusted so that little is seen of it.
 
     The others follow in small steps, each with new normal equations and from there with corrections by Gauss-Newton, so
-    that they go along a curve. They are held by `eps`: what is not seen does not move. Where only products are known,
+    that they go along a curve. They are held by `eps`: what is not seen does not move. If only products are known,
     they go straight.
 
     **Arguments:**
@@ -119,7 +119,7 @@ class Trace(NamedTuple):
 
     - `name`: of the variable, with the number of its element.
     - `ts`: the times, in the system's time unit, (T,).
-    - `values`: as it is, after the change alone, and after that with the others adjusted, (3, T); NaN where no value is
+    - `values`: as it is, after the change alone, and after that with the others adjusted, (3, T); NaN if no value is
       fitted.
     """
 

@@ -41,7 +41,7 @@ class Identifiability:
     **Arguments:**
 
     - `controls`: of every number and group.
-    - `eigenvalues`: of the scaled Gauss-Newton matrix, the smallest first; None where it was known by products only.
+    - `eigenvalues`: of the scaled Gauss-Newton matrix, the smallest first; None if it was known by products only.
     - `scale`: the change of every element of theta that changes its control by as much as this is large, (p,).
     - `sigma`: by variable the sigma with which J_r^T J_r is that matrix.
     - `eps`: the eigenvalue up to which a direction counts as unseen.
@@ -266,7 +266,7 @@ def _with_gaps(objective: AbstractObjective, theta: Array, sigma: dict[str, Arra
 def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.ndarray, " p"]:
     """The change of every element of theta that changes its control by as much as this is large.
 
-    Where the transform is linear, arrays have one size, their root mean square, and what is zero has that of 1 in its unit.
+    If the transform is linear, arrays have one size, their root mean square, and what is zero has that of 1 in its unit.
     Elsewhere each element has its own, since such transforms are for numbers that are known up to a factor.
     """
     sizes, parts = np.asarray(controls.sizes(theta)), []

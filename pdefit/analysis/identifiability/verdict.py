@@ -24,11 +24,11 @@ class ControlIdentifiability:
     - `direction`: the direction of theta, in units of sizes, along which the others compensate a change of a number; of a
       group what the data do not see of it, (p,).
     - `known_to`: half the width of the 95 % interval at the noise of the data, as a part of the control's size; infinite
-      where nothing is known, None of a group.
+      if nothing is known, None of a group.
     - `limit`: the `known_to` from which on a control is not identifiable: 1, and less where a prior is in it.
     - `delta`: the projection above which a control is not identifiable.
     - `projection_at_most`, `known_to_at_most`: their upper bounds where products with the matrix gave bounds, of which
-      the others are the lower ones; None where the matrix was known.
+      the others are the lower ones; None if the matrix was known.
     - `lengthened`: how many times as long the interval is as with all others held; None of a group.
     - `shared`: by name the parts of the others in their joint change with the number at the noise.
     """
@@ -73,7 +73,7 @@ class ControlIdentifiability:
     def partners(self) -> dict[str, float]:
         """The other controls that compensate a change of it, the largest first, by their part of the projection.
 
-        They are empty where the control is outside the null space. Parts below a twentieth are left out.
+        They are empty if the control is outside the null space. Parts below a twentieth are left out.
         """
         if max(self.projection, self.projection_at_most or 0.0) <= self.delta:
             return {}

@@ -86,7 +86,7 @@ def nest(intervals: int, steps: int, levels: int) -> CheckpointLevels:
 
 
 def cheapest(intervals: int, steps: int, most_states: float | int) -> CheckpointLevels | None:
-    """The loops of the fewest levels that hold no more states than this; None where there are none.
+    """The loops of the fewest levels that hold no more states than this; None if there are none.
 
     **Arguments:** as of `nest`, and
 

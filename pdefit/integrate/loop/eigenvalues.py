@@ -34,7 +34,7 @@ VectorField = Callable[[Array, PyTree, PyTree], PyTree]
 def eigenvalues(field: VectorField, y0: PyTree, args: PyTree = None) -> Complex[np.ndarray, " k"]:
     """Estimates of the outermost eigenvalues of df/dy at a state, by an Arnoldi iteration from white noise.
 
-    They are none where the state is very large, where the field is not finite, or where it has no derivative.
+    They are none if the state is very large, where the field is not finite, or where it has no derivative.
 
     **Arguments:**
 
@@ -76,7 +76,7 @@ def _hessenberg(field: VectorField, y0: PyTree, args: PyTree, count: int) -> Arr
 
 
 def fastest_change(field: VectorField, y0: PyTree, args: PyTree = None) -> float:
-    """The largest absolute value of the eigenvalues; 0 where there are none.
+    """The largest absolute value of the eigenvalues; 0 if there are none.
 
     **Arguments:** as of `eigenvalues`.
     """
@@ -113,7 +113,7 @@ def not_finite(system: AbstractSystem, y0: PyTree, args: PyTree = None) -> str |
 def resolving_step(
     problems: Sequence[tuple[AbstractSystem, PyTree]], solver: diffrax.AbstractSolver, args: PyTree = None
 ) -> float | None:
-    """A step that follows the fastest change of equations at their states; None where it is unknown.
+    """A step that follows the fastest change of equations at their states; None if it is unknown.
 
     It is half of one over the largest eigenvalue, or less where an explicit solver is unstable with that. Exponential
     steps follow the part that is not linear.
@@ -137,7 +137,7 @@ def resolving_step(
 
 
 def stable_part(values: Complex[np.ndarray, " k"], solver: diffrax.AbstractSolver, dt: float, growth: float) -> float:
-    """The largest part of a step that is stable with an explicit solver; 1 for others, and 0 where none is.
+    """The largest part of a step that is stable with an explicit solver; 1 for others, and 0 if none is.
 
     **Arguments:**
 

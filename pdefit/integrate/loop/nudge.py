@@ -26,7 +26,7 @@ class Nudge(eqx.Module):
     **Arguments:**
 
     - `ts`: the times of the frames, (n,), increasing.
-    - `values`: for every leaf of the state its observed values, (n, ...); None where it is not observed.
+    - `values`: for every leaf of the state its observed values, (n, ...); None if it is not observed.
     - `mask`: where these are known, of the same shapes.
     - `sigma`: their standard deviations, in the unit of the fields: (1, ...) or (n, ...).
     - `strength`: the part, from 0 to 1, as an array: programs are the same for all of them.

@@ -19,7 +19,7 @@ NO_BENDS = np.zeros(0)
 class TimeGrid(eqx.Module):
     """Steps between observation times, regular or not.
 
-    All I intervals between observations are scanned with `length` steps. Where an interval needs fewer, the last ones have
+    All I intervals between observations are scanned with `length` steps. If an interval needs fewer, the last ones have
     zero length. A batch of time grids has one leading axis on every array.
 
     **Arguments:**
@@ -127,7 +127,7 @@ class TimeGrid(eqx.Module):
 
 
 def _different(step: np.ndarray, count: np.ndarray) -> np.ndarray | None:
-    """The different sizes of steps, up to round-off, for each trajectory the same; None where there are very many."""
+    """The different sizes of steps, up to round-off, for each trajectory the same; None if there are very many."""
     sizes = np.sort(np.asarray(step)[np.asarray(count) > 0])
     if sizes.size:
         sizes = sizes[np.diff(sizes, prepend=-np.inf) > _SAME * sizes[-1]]

@@ -61,7 +61,7 @@ def growth(norms: Float[Array, "*S E 2"]) -> Float[Array, ""]:
 
     It is the ratio of the adjoint's norm at an observation to the sum of the norms that entered it before: from later
     observations, and at the end of the trajectory. It is at most one where perturbations decay, and exp(lambda T) where
-    they grow. It is infinite where a norm is not finite.
+    they grow. It is infinite if a norm is not finite.
 
     **Arguments:**
 

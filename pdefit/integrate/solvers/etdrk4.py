@@ -32,7 +32,7 @@ class Coefficients(NamedTuple):
 class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
     """The exponential time differencing method of fourth order, for y' = N(t, y) + L y with L diagonal (`AbstractDiagonal`).
 
-    For waves and patterns on periodic Fourier grids. Not for adaptive steps, or where N itself is stiff.
+    For waves and patterns on periodic Fourier grids. Not for adaptive steps, or if N itself is stiff.
 
     L is integrated exactly, so that neither decay nor waves restrict the step. N must be stable by itself. Its four
     evaluations a step are

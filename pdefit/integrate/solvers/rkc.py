@@ -104,7 +104,7 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
         return after, jax.tree.map(estimate, increment, first, last)
 
     def _increment(self, system: HasVectorField, t: Array, h: Array, y: PyTree, first: PyTree, args: PyTree) -> PyTree:
-        """The increment of y in a step, which is exactly zero where h is."""
+        """The increment of y in a step, which is exactly zero if h is."""
         c = coefficients(self._count)
 
         def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, ...]) -> tuple[tuple[PyTree, PyTree], None]:

@@ -115,7 +115,7 @@ class VelocityVerlet(AbstractSymplectic):
     """The velocity Verlet method: kick, drift, kick.
 
     For long motion of bodies whose energy must not drift. Not for forces that depend on velocities, such as friction,
-    or where accuracy counts more than speed (`Yoshida4`).
+    or if accuracy counts more than speed (`Yoshida4`).
 
     It is symplectic, of second order and time-reversible, with a bounded energy error. It needs a system with positions
     and velocities (`AbstractMechanical`), and its steps are constant.

@@ -93,8 +93,8 @@ class FromData(AbstractGuess):
 
     An operator that scales or bends each value on its own, such as a gain, is inverted. A blur is not.
     A field that was observed at other points than those of its grid is interpolated between them: by cubic splines
-    where every point of a raster was observed, and else linearly. Outside them it is that of the nearest point. Where a
-    field was not observed, the system's `init_from_data` makes it from the data. Where it has none, the observed fields
+    where every point of a raster was observed, and else linearly. Outside them it is that of the nearest point. If a
+    field was not observed, the system's `init_from_data` makes it from the data. If it has none, the observed fields
     drive the hidden ones through the record, which are then looked up for the first frame. A parameter is guessed by
     the system's `guess_from_data`. States that obey a constraint, such as zero divergence, are projected.
     """
@@ -149,7 +149,7 @@ def is_measured(guess: AbstractGuess | None, path: str, observations: Observatio
 def _between_rasters(
     path: str, field: str, axes: FieldAxes, observations: Observations, problem: Problem
 ) -> np.ndarray | None:
-    """A field from its values on a coarser raster at the first time; None where that raster is not known."""
+    """A field from its values on a coarser raster at the first time; None if that raster is not known."""
     coords = problem.system.coords()
     where = observed_positions(problem.instrument, observations.ts[0], problem.y0, problem.args, coords).get(field)
     dims = coords[field].dims
@@ -207,7 +207,7 @@ def _by_the_system(
 ) -> np.ndarray | None:
     """A field of the initial state that was not observed as a whole, as the system makes it from the data.
 
-    None where it does not say how, and the field is hidden behind others that were observed as a whole.
+    None if it does not say how, and the field is hidden behind others that were observed as a whole.
     """
     system, data = problem.system, observations.values.get(field)
     why = "it is not observed" if data is None else f"it has shape {nominal.shape} and was observed as {data.shape[1:]}"

@@ -55,7 +55,7 @@ class Normal(AbstractPrior):
 class LogNormal(AbstractPrior):
     """A log-normal density, for a quantity known up to a factor exp(deviation).
 
-    For positive quantities. Not where zero is possible (`Normal`).
+    For positive quantities. Not if zero is possible (`Normal`).
 
     **Arguments:**
 
@@ -138,7 +138,7 @@ class L2(AbstractRegularizer):
 class H1(AbstractRegularizer):
     """weight/2 * mean |grad x|^2, which keeps a field smooth.
 
-    For fields whose smoothness is set by hand. Not where a posterior is wanted (`Smoothing` with an amplitude).
+    For fields whose smoothness is set by hand. Not if a posterior is wanted (`Smoothing` with an amplitude).
 
     Two of them on one control, along different axes, keep it smooth in time and in space.
 

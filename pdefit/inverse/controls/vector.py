@@ -148,7 +148,7 @@ class Controls(eqx.Module):
     def sizes(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         """The change of every element of theta that changes its control by as much as the control is large.
 
-        It is 1 where the control is zero, and at most 1 where the transform is not linear.
+        It is 1 if the control is zero, and at most 1 if the transform is not linear.
         """
 
         def size(control: BoundControl, part: Array) -> Array:

@@ -47,7 +47,7 @@ class Amplitudes(NamedTuple):
 
 
 def choose_amplitudes(functional: AbstractObjective, theta: Float[Array, " p"], product: Callable) -> Amplitudes | None:
-    """The amplitudes that the data prefer at a minimum; None where all are stated.
+    """The amplitudes that the data prefer at a minimum; None if all are stated.
 
     **Arguments:**
 

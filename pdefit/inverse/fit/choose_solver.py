@@ -58,7 +58,7 @@ def choose_solver(
     - `system`: the equations with their parameters.
     - `y0`: the initial state, at which the equations are judged.
     - `span`: the length of the record, in the system's time unit.
-    - `adaptive`: whether steps may be chosen by their error (the default); False where a step was given.
+    - `adaptive`: whether steps may be chosen by their error (the default); False if a step was given.
     - `args`: exogenous inputs of the system.
     """
     if isinstance(system, SpectralSystem):

@@ -58,10 +58,10 @@ class StagesChoice:
 def choose_stages(functional: Functional) -> StagesChoice:
     """The stages that suit the unknowns of a functional, with the reason.
 
-    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. Where all fields have priors, Gauss-Newton with
-    conjugate gradients follows, which converges. Few unknowns take Levenberg-Marquardt. Where the guess is far from the
+    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. If all fields have priors, Gauss-Newton with
+    conjugate gradients follows, which converges. Few unknowns take Levenberg-Marquardt. If the guess is far from the
     data, stages on windows or on the beginning of the record come first. In a short record the initial state may be held
-    at first. Numbers beside an unknown initial field are fitted first, from the guess of the field. Where fields are
+    at first. Numbers beside an unknown initial field are fitted first, from the guess of the field. If fields are
     hidden and the guess is far, the trajectory is drawn to the data, less and less.
 
     **Arguments:**
@@ -173,7 +173,7 @@ def _begins_right(functional: Functional) -> bool:
 
 
 def _windows(functional: Functional) -> list[float]:
-    """The lengths of windows that grow to the whole record; none where they cannot help.
+    """The lengths of windows that grow to the whole record; none if they cannot help.
 
     They help where the whole state was observed and the guess is far from the data.
     """

@@ -45,7 +45,7 @@ def fit(
       fit goes on.
     - `driver`: evaluates the functional: `Traced()` (the default) or `Hosted()`.
 
-    **Errors:** PdefitError where the loss is not finite at the first guess.
+    **Errors:** PdefitError if the loss is not finite at the first guess.
     """
     if stages is None:
         if not isinstance(functional, Functional):

@@ -168,12 +168,12 @@ def observe(problem: Problem, record: Observations, i: int, y: PyTree) -> dict[s
 def as_fields(
     instrument: AbstractObservationOperator, frame: Mapping[str, np.ndarray], fields: Mapping[str, FieldCoords]
 ) -> dict[str, np.ndarray]:
-    """Observed values of fields as they are, at their points; empty where the instrument sees something else.
+    """Observed values of fields as they are, at their points; empty if the instrument sees something else.
 
     **Arguments:**
 
     - `instrument`: the observation operator.
-    - `frame`: the values of every variable at one time, NaN where missing.
+    - `frame`: the values of every variable at one time, NaN if missing.
     - `fields`: the axes of each field.
     """
     shown = instrument.returned(frame, fields)

@@ -30,9 +30,9 @@ class StepWatch:
     """The steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
 
     For adaptive steps `error` is that at the best point, 1 at the tolerance, and `chosen` what it was when they were
-    chosen. Both are None where steps are constant. For constant steps `unstable` is whether the best point needs
+    chosen. Both are None if steps are constant. For constant steps `unstable` is whether the best point needs
     others, and `blown_up` whether the model blows up at the guess. `stable` is the stable step of explicit Euler that
-    they were chosen for, None where they are those of the guess; `halved` is whether they are smaller than it demands.
+    they were chosen for, None if they are those of the guess; `halved` is whether they are smaller than it demands.
 
     The methods take the objective in force and a point theta, (p,).
     """
@@ -98,7 +98,7 @@ class StepWatch:
         return most is not None and (accepted if is_adaptive(functional) else done or count % most == 0)
 
     def renew(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps chosen at theta, and a sentence about it; itself where these are the same."""
+        """The functional with steps chosen at theta, and a sentence about it; itself if these are the same."""
         if self.blown_up:
             self.blown_up = False
             return self._halved(functional, theta)

@@ -24,7 +24,7 @@ def saved_weights(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Float[Array, " p"]]:
     """The standard deviations before the stage and now, and the point before the stage, of a saved fit.
 
-    **Errors:** ValueError where these cannot be those of the observations.
+    **Errors:** ValueError if these cannot be those of the observations.
     """
     if not all(np.all(np.isfinite(x)) for name, x in saved.arrays.items() if "theta" in name):
         raise ValueError("its point is not finite")
@@ -49,7 +49,7 @@ class Record(NamedTuple):
     - `loss`, `gradient_norm`: J with the weights and steps in force at the time, and the norm of its gradient.
     - `accepted`: whether the optimizer accepted the point.
     - `seconds`: seconds that it took.
-    - `theta`: the tabulated elements of theta, or None where there are none.
+    - `theta`: the tabulated elements of theta, or None if there are none.
     - `step_error`: the largest error of adaptive steps, 1 at the tolerance; NaN for constant steps and rejected points.
     """
 
@@ -101,7 +101,7 @@ class Fit(Generic[Objective]):
     - `equations`: the normal equations at theta, of every group of residuals and of all, where the fit evaluated them.
     - `estimated`: the variables whose sigma a stage estimated from residuals.
     - `cost`: the approximate cost of an evaluation of the last optimizer, in forward runs.
-    - `known`: by recording what is known of its data, for the verdict; empty where nobody said it.
+    - `known`: by recording what is known of its data, for the verdict; empty if nobody said it.
     """
 
     functional: Objective
@@ -216,7 +216,7 @@ class Place:
     def from_numbers(cls, numbers: dict[str, Any]) -> "Place":
         """The place from which `as_numbers` was called.
 
-        **Errors:** ValueError where a number is missing, negative, or of another type.
+        **Errors:** ValueError if a number is missing, negative, or of another type.
         """
         if not isinstance(numbers["events"], list):
             raise ValueError("events are no list")

@@ -55,7 +55,7 @@ class Smoothness(NamedTuple):
 def choose_smoothness(
     functional: AbstractObjective, theta: Float[Array, " p"], normal_equations: Callable
 ) -> Smoothness | None:
-    """The smoothness that the data prefer at a point; None without modes, or where the model blows up.
+    """The smoothness that the data prefer at a point; None without modes, or if the model blows up.
 
     **Arguments:**
 

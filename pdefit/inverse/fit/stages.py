@@ -98,7 +98,7 @@ def new_weights(
 def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:
     """Whether a stage with this formulation leaves the windows of the fit's own functional.
 
-    Where states are controls such a stage only prepares. Windows that start from the data move only the other controls,
+    If states are controls such a stage only prepares. Windows that start from the data move only the other controls,
     and the states come back at their guesses. A free initial state moves along where fewer frames of one trajectory are
     fitted.
 
@@ -124,7 +124,7 @@ def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
 
 
 def same_windows(stages: Sequence[Stage], stage: int, before: int) -> tuple[str, ...]:
-    """Sentence about a stage that goes on with the windows of stage `before`; none where that has one trajectory."""
+    """Sentence about a stage that goes on with the windows of stage `before`; none if that has one trajectory."""
     if before < 0 or not isinstance(stages[before].formulation, Segments):
         return ()
     whole = "give it `window: whole` (`Single()` in Python) to fit the record as one trajectory"
@@ -155,7 +155,7 @@ def _near_guess(objective: Objective) -> Objective:
 
     The beginning of a record may not show a number, such as a diffusivity before fronts are sharp. Without a prior its
     logarithm drifts, until the number is so small that no later stage feels it. The prior weighs as much as one
-    measurement with the stated sigma. Where that is larger than a part of what the data vary by, a sigma of that part
+    measurement with the stated sigma. If that is larger than a part of what the data vary by, a sigma of that part
     counts: one that was left at 1 would make the prior heavier than the data.
     """
     if not isinstance(objective, Functional):

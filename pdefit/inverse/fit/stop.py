@@ -85,7 +85,7 @@ class Holdout(AbstractStop):
     **Arguments:**
 
     - `record`: the observations before anything was held out, of many recordings a tuple. Values that the fit masks are
-      held out. None where a configuration says `holdout`, which gives them.
+      held out. None if a configuration says `holdout`, which gives them.
     - `patience`: the number of points with lower J but no lower score after which the stage ends; default 10.
     """
 

@@ -36,12 +36,12 @@ _MOVED, _LEAST = 0.5, 1e-3
 
 
 def stable_step(objective: AbstractObjective, theta: Float[Array, " p"]) -> float | None:
-    """The largest step of explicit Euler that is stable for all recordings at theta; None where no system states one."""
+    """The largest step of explicit Euler that is stable for all recordings at theta; None if no system states one."""
     return stated_step([(problem.system, problem.y0) for problem, _ in objective.problems_and_steps(theta)])
 
 
 def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> float:
-    """The step over its stability limit at theta, the largest of all recordings; 0 where there is no limit."""
+    """The step over its stability limit at theta, the largest of all recordings; 0 if there is no limit."""
     reach, shares = real_stability(objective.runner.solver) / 2, [0.0]
     for problem, dt in objective.problems_and_steps(theta):
         stable = stated_step([(problem.system, problem.y0)])
@@ -67,7 +67,7 @@ def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
 
 
 def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) -> str | None:
-    """The path of the control that lowers the stable step most; None where the stable step depends on no control.
+    """The path of the control that lowers the stable step most; None if the stable step depends on no control.
 
     Each control is moved up and down by half of itself, within its bounds.
     """
@@ -146,8 +146,8 @@ class StepChoice:
     - `dt`, `unit`: the step and its unit.
     - `given`: whether the step was given and not chosen.
     - `stated`: whether the system states a stable step.
-    - `share`: the part of the stability limit at the guess that it is; None where the system states no limit.
-    - `decided_by`: the path of the control that decides that limit; None where no control matters.
+    - `share`: the part of the stability limit at the guess that it is; None if the system states no limit.
+    - `decided_by`: the path of the control that decides that limit; None if no control matters.
     - `meaning`: that control in words.
     """
 

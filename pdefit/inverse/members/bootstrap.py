@@ -154,7 +154,7 @@ def bootstrap(
     - `seed`: of the noise.
     - `at_once`, `devices`, `callback`, `resume`: as of `fit_members`.
 
-    **Errors:** PdefitError where the record is cut into segments.
+    **Errors:** PdefitError if the record is cut into segments.
     """
     chosen, estimate = repetitions or Bootstrap(), np.asarray(theta)
     optimizer, most, controls = LevenbergMarquardt(), chosen.steps or _MOST, functional.controls

@@ -17,7 +17,7 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 def fits_holding(
     members: Members, held: Int[np.ndarray, "E h"], optimizer: AbstractOptimizer, max_iterations: int
 ) -> tuple[Float[np.ndarray, "E p"], Float[np.ndarray, " E"]]:
-    """The points at which fits end, and J there: infinite where the model blows up. All advance in one program.
+    """The points at which fits end, and J there: infinite if the model blows up. All advance in one program.
 
     **Arguments:**
 

@@ -29,7 +29,7 @@ class JointProfile:
 
     - `controls`: the names of both.
     - `first`, `second`: where they were held, in physical units and increasing, (n,).
-    - `rise`: twice the rise of J there, (n, n); infinite where the model blows up.
+    - `rise`: twice the rise of J there, (n, n); infinite if the model blows up.
     - `limit`: the rise at the edge of the joint region.
     """
 

@@ -38,7 +38,7 @@ class Members(eqx.Module):
     - `own`: the same tree, with the arrays that differ, which have a leading axis of E members, and None elsewhere.
     - `theta0`: the point from which each starts, (E, p).
     - `sizes`: of records that differ in length, what `Extent` says of each, (E, 4); else None.
-    - `held`: the elements of theta that each member holds at its start, (E, h); None where all are fitted.
+    - `held`: the elements of theta that each member holds at its start, (E, h); None if all are fitted.
     """
 
     common: AbstractObjective
@@ -53,7 +53,7 @@ class Members(eqx.Module):
 
         **Arguments:** `functionals`: initial states, data, times and parameters may differ, and so may the number of frames.
 
-        **Errors:** PdefitError where there are none, or where structures differ.
+        **Errors:** PdefitError if there are none, or where structures differ.
         """
         if not functionals:
             raise PdefitError("Members expects one functional or more, but got none")

@@ -36,9 +36,9 @@ def profiles(
     """The profiles of some numbers, and intervals whose ends are where noise cannot explain the rise of J.
 
     For numbers whose intervals by the matrix are doubtful: large ones, products, bounds, numbers that data bound on one
-    side only. Not where those intervals are small: they are the same, and cost nothing.
+    side only. Not if those intervals are small: they are the same, and cost nothing.
 
-    Weights stay those of the fit. Where noise follows the prediction, as that of counts, intervals of the matrix are
+    Weights stay those of the fit. If noise follows the prediction, as that of counts, intervals of the matrix are
     nearer to the likelihood.
 
     Both sides of all numbers advance together, a point each at a time, in one program. Steps adapt to the rise.

@@ -44,7 +44,7 @@ class MemberFits:
 
     - `members`: the objectives, with the windows of the last stage.
     - `theta`: the best point of each, (E, p).
-    - `loss`: J there, (E,); infinite where the model blew up.
+    - `loss`: J there, (E,); infinite if the model blew up.
     - `converged`: whether its optimizer found a minimum.
     - `evaluations`: evaluations of all stages.
     - `gradient`, `matrix`: J_r^T r and J_r^T J_r there, (E, p) and (E, p, p); the matrix is None for many unknowns.

@@ -27,7 +27,7 @@ _COPIES = 8
 class Starts:
     """Many starts of one fit, spread evenly over what its numbers may be.
 
-    For landscapes with wrong minima: oscillations, chaos, guesses that are off by a factor of ten. Not where one fit
+    For landscapes with wrong minima: oscillations, chaos, guesses that are off by a factor of ten. Not if one fit
     already explains the data. Beside fields each start costs a whole fit, so take few.
 
     The first start is the guess itself. Numbers are drawn by the design. Parameters that are arrays, such as the weights
@@ -42,9 +42,9 @@ class Starts:
       `spread`: from the guess divided by `factor` to the guess times `factor`. A number without bounds, or
       without a prior, is drawn by `spread`. Default `spread`.
     - `factor`: that factor; default 10. A number of either sign is drawn from the guess plus and minus itself, or plus
-      and minus 1 where it is zero.
+      and minus 1 if it is zero.
     - `keep`: how many are fitted to the end; default 5. The others are dropped early: the worse half after 10 evaluations
-      on the first quarter of the record, and all others after 10 more on its first half. 0 drops none. Where the record
+      on the first quarter of the record, and all others after 10 more on its first half. 0 drops none. If the record
       is cut into segments, or has fewer than 8 frames, all are fitted to the end.
     """
 
@@ -133,7 +133,7 @@ class Optima:
 
     **Arguments:**
 
-    - `label`: for each fit the number of its optimum, from 0 for the lowest J; -1 where there is none.
+    - `label`: for each fit the number of its optimum, from 0 for the lowest J; -1 if there is none.
     - `reached`: how many fits reached each optimum.
     - `best`: the fit with the lowest J of each optimum.
     """
@@ -157,7 +157,7 @@ def find_optima(
     """The optima of some fits, told apart by their distance in standard errors.
 
     Two fits are at one optimum where no combination of unknowns differs by more than a standard error, in the mean, or
-    where no unknown differs by more than a thousandth of itself. Where there is no matrix, they are where J is equal to a
+    if no unknown differs by more than a thousandth of itself. If there is no matrix, they are where J is equal to a
     thousandth.
 
     **Arguments:**

@@ -68,7 +68,7 @@ class AbstractEvaluated(abc.ABC):
 class AbstractObjective(eqx.Module, AbstractEvaluated):
     """An objective J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, those of padding included.
 
-    Where there are many recordings, `problem` and `observations` have a leading axis of them.
+    If there are many recordings, `problem` and `observations` have a leading axis of them.
 
     **Arguments:**
 
@@ -114,7 +114,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     @abc.abstractmethod
     def renewed(self: Self, theta: Float[Array, " p"]) -> Self:
-        """The same objective with the steps that an adaptive pass takes at theta; itself where steps are constant."""
+        """The same objective with the steps that an adaptive pass takes at theta; itself if steps are constant."""
 
     @abc.abstractmethod
     def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:

@@ -56,7 +56,7 @@ class Functional(AbstractRecord):
     **Arguments:**
 
     - `problem`: the system, its initial state and its inputs at their nominal values.
-    - `observations`: what was measured, at times of which the first is that of the initial state. Where it was earlier,
+    - `observations`: what was measured, at times of which the first is that of the initial state. If it was earlier,
       `Observations.with_nothing_at` adds its time.
     - `controls`: the unknowns, nested like the problem: `{"D": Control(...), "y0": {"u": Log()}}`.
     - `solver`: the time stepping method; default `RK4()`.

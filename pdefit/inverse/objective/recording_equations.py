@@ -69,7 +69,7 @@ class ArrowEquations(eqx.Module):
         return jnp.diagonal(self.matrix, axis1=1, axis2=2)
 
     def parts(self, v: Shaped[Array, " p"]) -> Shaped[Array, "E c"]:
-        """The part of a vector that belongs to each recording, 0 where something is held."""
+        """The part of a vector that belongs to each recording, 0 if something is held."""
         return jnp.asarray(v).at[self.columns].get(mode="fill", fill_value=0)
 
     def added(self, parts: Float[Array, "E c"]) -> Float[Array, " p"]:

@@ -37,7 +37,7 @@ class ObservationSchedule(eqx.Module):
     observations: Observations
 
     def residuals(self, observe: AbstractObservationOperator, y: PyTree, args: PyTree, i: PyTree) -> dict[str, Array]:
-        """The residuals W (H(t, y, args) - d) of one observation, by variable; 0 where it is missing or no residual.
+        """The residuals W (H(t, y, args) - d) of one observation, by variable; 0 if it is missing or no residual.
 
         **Arguments:**
 

@@ -2,7 +2,7 @@
 
 A derivative does not contain a hard switch. A smooth model fitted to data of a hard one is biased: by a quarter, with
 switches as wide as gradients need them. So residuals come from the hard system. The tangents J of Gauss-Newton come
-from the smooth system linearised along the hard trajectory. Where the residuals r can vanish nothing is lost. Where
+from the smooth system linearised along the hard trajectory. If the residuals r can vanish nothing is lost. If
 they cannot, the fit ends at J^T r = 0, which is not quite the minimum of |r|^2. `inexact_bias` estimates the
 difference.
 """

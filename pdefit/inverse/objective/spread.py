@@ -34,7 +34,7 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
     - `devices`: the devices; default all of `jax.devices()`. After `jax.distributed.initialize()` these are those of all
       processes, each of which must make the same objective and the same calls.
 
-    **Errors:** PdefitError where no two devices can share the work evenly.
+    **Errors:** PdefitError if no two devices can share the work evenly.
     """
     chosen = tuple(jax.devices() if devices is None else devices)
     if len(chosen) < 2:
@@ -56,7 +56,7 @@ def over_processes(objective: Objective, most: int) -> Objective:
     - `objective`: the objective, with arrays of this process only. Each process has the same.
     - `most`: the most devices of a process on a CPU; of GPUs it takes all.
 
-    **Errors:** PdefitError where the processes cannot share the work evenly.
+    **Errors:** PdefitError if the processes cannot share the work evenly.
     """
     alone, devices = on_one(objective), devices_of_all(most)
     processes, count = jax.process_count(), _trajectories(alone)
@@ -117,7 +117,7 @@ def _updates(functional: Functional) -> int:
 
 
 def given_devices(objective: AbstractObjective) -> tuple[Any, ...]:
-    """The devices over which an objective was spread; none for one, or where the grid is cut."""
+    """The devices over which an objective was spread; none for one, or if the grid is cut."""
     batch = _batch(objective)
     return batch.devices if isinstance(batch, Devices) else ()
 
@@ -217,7 +217,7 @@ def _put(x: jax.Array, sharding: NamedSharding) -> jax.Array:
 
 
 def _refuse_uneven(count: int, what: str, devices: int) -> int:
-    """The number of devices that share `count` things evenly; refused where it is one."""
+    """The number of devices that share `count` things evenly; refused if it is one."""
     number = largest_divisor(count, devices)
     if number == 1:
         raise PdefitError(

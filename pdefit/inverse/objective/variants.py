@@ -111,7 +111,7 @@ def stepped(objective: Objective, stable: float | None) -> Objective:
     **Arguments:**
 
     - `objective`: the objective.
-    - `stable`: the largest stable step of explicit Euler; None where no system states one.
+    - `stable`: the largest stable step of explicit Euler; None if no system states one.
     """
     solver, dt = steps_for(stable, objective.asked_dt, objective.asked_solver, MARGIN)
     return objective.each(lambda part, own: (with_dt(part, dt, solver), own), objective.theta0)[0]

@@ -90,7 +90,7 @@ def advances(blocks: int, slots: int) -> int:
 
 
 def split(length: int, slots: int) -> int:
-    """The number of blocks to advance from a stored state. Where one block is left then, no checkpoint is placed.
+    """The number of blocks to advance from a stored state. If one block is left then, no checkpoint is placed.
 
     **Arguments:**
 

@@ -19,7 +19,7 @@ class TimeChunks:
     """The pieces of a record: piece `b` begins where piece `b - 1` ends.
 
     The last is filled up with intervals of zero length whose observations are no residuals. Each holds the frames that
-    it needs and no others, read when it is needed. Where the initial state is observed, `first` is a piece of length
+    it needs and no others, read when it is needed. If the initial state is observed, `first` is a piece of length
     zero with that observation. `count` is the number of pieces after it.
 
     **Arguments:**

@@ -27,7 +27,7 @@ class Course(NamedTuple):
     - `mark`: the number at which the window ends.
     - `value`: J at its beginning.
     - `fallen`: the fall of J in the window before.
-    - `ratio`: that fall over the one before it; infinite where it was no smaller, or none at all.
+    - `ratio`: that fall over the one before it; infinite if it was no smaller, or none at all.
     - `left`: the fall of the last window that ended, and of all after it.
     """
 

@@ -125,7 +125,7 @@ class Collocation(AbstractOptimizer):
 
 
 def _begin(functional: AbstractObjective, pieces: int) -> CollocationResiduals:
-    """The residuals of an objective, which is refused where it is none for collocation."""
+    """The residuals of an objective, which is refused if it is none for collocation."""
     if not isinstance(functional, Functional) or functional.problem.nodes is not None:
         raise PdefitError("Collocation expects one recording as one trajectory (formulation=single)")
     if isinstance(functional.problem.system, AbstractConstrained):

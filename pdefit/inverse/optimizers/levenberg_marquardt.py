@@ -88,7 +88,7 @@ class LevenbergMarquardt(AbstractOptimizer):
     Each of many recordings has a damping of its own, by its own ratio, and shared unknowns their geometric mean. A step is
     accepted where J of all falls, or recording by recording if nothing is shared. Its cost grows with their number.
 
-    Where residuals are noise it has converged when the undamped step moves no combination of unknowns by more than a tenth
+    If residuals are noise it has converged when the undamped step moves no combination of unknowns by more than a tenth
     of its standard error (`decrement`), and as much as J fell is promised no more. Anywhere it has converged when
     that step promises too little (`tolerance`) or moves too little (`step_tolerance`), when residuals have fallen to
     round-off, or when two steps have promised less than the round-off of J.

@@ -10,7 +10,7 @@ residuals there in the numbers, and df that in a field of the initial state whic
     | B_1  F_1               |      F_x (f, f) of the f fields at point x, L_x L_x^T
     | B_2         F_2        |      B_x (f, k) between them
 
-Where points do not feel each other this block-arrow matrix is A. Where they do it is a poor guess: an element that changes
+Where points do not feel each other this block-arrow matrix is A. If they do it is a poor guess: an element that changes
 alone may change the data a thousand times less than one that changes with its neighbours, or a hundred times more at a
 front. So E scales every element by the norm of its row of L^-1 A L^-T, measured by products with random signs. Columns of Z
 are numbers together with the fields that follow them, -F^-1 B, and their matrix is that of A itself.

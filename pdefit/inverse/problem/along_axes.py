@@ -77,7 +77,7 @@ class AbstractAlongAxes(AbstractObservationOperator):
 
     @abc.abstractmethod
     def matrix(self, axis: int, size: int, start: float) -> np.ndarray | None:
-        """The matrix along an axis, whose columns are the points of a field; None where it changes nothing.
+        """The matrix along an axis, whose columns are the points of a field; None if it changes nothing.
 
         **Arguments:**
 

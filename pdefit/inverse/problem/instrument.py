@@ -95,7 +95,7 @@ class AbstractObservationOperator(eqx.Module):
         return observations
 
     def inverted(self, observations: Observations) -> Observations | None:
-        """The record before what acts on each value alone, such as a gain; None where the operator does not state it.
+        """The record before what acts on each value alone, such as a gain; None if the operator does not state it.
 
         Blur and averages stay, and so do positions. Missing values stay missing.
 
@@ -104,20 +104,20 @@ class AbstractObservationOperator(eqx.Module):
         return None
 
     def moved(self, coords: Mapping[str, FieldCoords]) -> dict[str, FieldCoords] | None:
-        """The positions of the output, from those of the input; None where the operator does not state them.
+        """The positions of the output, from those of the input; None if the operator does not state them.
 
         **Arguments:** `coords`: for each field of the input its coordinates.
         """
         return None
 
     def returned(self, values: Mapping[str, np.ndarray], coords: Mapping[str, FieldCoords]) -> dict[str, np.ndarray]:
-        """Observed values as values of the fields at their points; empty where the operator sees something else.
+        """Observed values as values of the fields at their points; empty if the operator sees something else.
 
         Files and pictures show a variable that is returned as the field itself, and any other one beside the field.
 
         **Arguments:**
 
-        - `values`: one frame of observed variables, NaN where missing.
+        - `values`: one frame of observed variables, NaN if missing.
         - `coords`: for each field its coordinates.
         """
         return {}

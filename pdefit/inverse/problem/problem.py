@@ -75,13 +75,13 @@ class Problem(eqx.Module):
         return grid.coords(unit, path) if grid is not None and getattr(grid, "shape", None) == shape else None
 
     def started(self) -> "Problem":
-        """The problem with the initial state that its parameters make; itself where none follows them."""
+        """The problem with the initial state that its parameters make; itself if none follows them."""
         if self.initial is None:
             return self
         return eqx.tree_at(lambda p: p.y0, self, self.initial.state(self.system, self.y0, self.args))
 
     def constrained(self) -> "Problem":
-        """The problem with states that obey the constraint of its system; itself where there is none."""
+        """The problem with states that obey the constraint of its system; itself if there is none."""
         if not isinstance(self.system, AbstractConstrained):
             return self
         if self.nodes is None:

@@ -57,7 +57,7 @@ class AbstractFormulation(eqx.Module):
 
     @abc.abstractmethod
     def node_states(self, problem: Problem, observations: Observations, layout: Layout) -> PyTree | None:
-        """The states at the starts of the segments, (S, ...); None where there is only the initial state.
+        """The states at the starts of the segments, (S, ...); None if there is only the initial state.
 
         **Arguments:**
 
@@ -126,7 +126,7 @@ class Single(AbstractFormulation):
       free initial state further and further find minima that the whole record hides behind others. This helps where
       trajectories depend strongly on how they begin.
     - `held`: whether a free initial state is kept at its guess while the numbers are fitted; default False. A state
-      that is free from the start takes up the misfit of wrong numbers in its fine structure. Where fine structure turns
+      that is free from the start takes up the misfit of wrong numbers in its fine structure. If fine structure turns
       many times within the record (dispersion), the numbers can then move by a fraction of one turn at a time, and the
       fit creeps.
     - `nudge`: the part of the way, from 0 to 1, that observed fields go to the data after each frame where they differ by
@@ -181,7 +181,7 @@ class Segments(AbstractFormulation):
 
     Windows keep trajectories close to the data where a long one would diverge from them. Node states come from the
     data, where a field is observed, and stay there. Their noise is then an error in the variables, so use long windows
-    where the data are noisy. Where `nodes.<field>` is a control they are free, and every window but the last adds the
+    where the data are noisy. If `nodes.<field>` is a control they are free, and every window but the last adds the
     residual
 
         (end of the window - next node) / sigma

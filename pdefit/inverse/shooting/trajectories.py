@@ -84,7 +84,7 @@ def remaining(controls: Controls, before: Problem, nodes: PyTree | None, formula
     **Arguments:**
 
     - `controls`, `before`: the controls and the problem so far.
-    - `nodes`: the new node states; None where there is only the initial state.
+    - `nodes`: the new node states; None if there is only the initial state.
     - `formulation`: how the record is cut now.
     """
     if nodes is None and before.nodes is None and not formulation.holds_state:

@@ -84,7 +84,7 @@ class FieldPosterior:
     def amplitude_factors(self) -> dict[str, float]:
         """The factor by which the data would change the amplitude of every field's prior, by path.
 
-        It is 1 where the amplitude makes the data most probable. Below, the prior allows for more than the estimate uses;
+        It is 1 if the amplitude makes the data most probable. Below, the prior allows for more than the estimate uses;
         above, it holds the estimate back. With the amplitude `auto` a fit finds it. Eigenpairs that were left out make the
         factor too large.
 
@@ -104,7 +104,7 @@ class FieldPosterior:
 
     @property
     def remark(self) -> str:
-        """A sentence about eigenvalues that are missing; empty where they change little."""
+        """A sentence about eigenvalues that are missing; empty if they change little."""
         count = self.eigenvalues.size
         most = min(self.missing, len(self.vectors) - count)
         return "" if self.missing <= _NOTED * count else (
@@ -218,7 +218,7 @@ def field_posterior(
     - `batch`: the number of products that are computed together, in less time and more memory; default 8.
     - `products`: the products J_r^T J_r v of an objective at a point with the rows of an array, (batch, p), for drivers.
       By default it is one compiled program.
-    - `stop`: called with the number of products before each batch. Where it returns true, the search ends.
+    - `stop`: called with the number of products before each batch. If it returns true, the search ends.
     """
     functional, theta = with_tangents(functional), jnp.asarray(theta)
     stated = functional.controls.roughness_of_theta()

@@ -114,7 +114,7 @@ def _moved(parts: Parts, where: Callable, piece: tuple[Any, ...], step: float) -
 
 
 def _unit(x: np.ndarray) -> float:
-    """The size of some values, or 1 where they are zero."""
+    """The size of some values, or 1 if they are zero."""
     return float(np.mean(np.abs(x))) or 1.0
 
 

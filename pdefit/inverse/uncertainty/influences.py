@@ -48,7 +48,7 @@ def whole_change(now: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray])
 
 
 def numbers(found: Fit, known: Intervals) -> Sequence[int]:
-    """The elements of theta that are numbers with a known interval; none where their influences would be too many."""
+    """The elements of theta that are numbers with a known interval; none if their influences would be too many."""
     alone = found.functional.controls.numbers[: len(known.inverse)]
     usable = alone & np.isfinite(known.error[: len(alone)]) & (np.diag(known.inverse[:, : len(alone)]) > 0)
     chosen = np.flatnonzero(usable)
@@ -75,7 +75,7 @@ def independent_errors(found: Fit, known: Intervals) -> list[list[np.ndarray]]:
 def remaining(found: Fit, known: Intervals) -> float:
     """The largest change of a free number that a Gauss-Newton step would make at the estimate, in standard errors.
 
-    NaN without such numbers, or where one has no interval.
+    NaN without such numbers, or if one has no interval.
     """
     chosen = np.flatnonzero((found.functional.controls.numbers & known.free)[: len(known.inverse)])
     steps, errors = known.inverse[chosen] @ known.gradient, known.error[chosen]

@@ -35,7 +35,7 @@ class Intervals:
     **Arguments:**
 
     - `method`: how the covariance was made, in words.
-    - `covariance`: the covariance in search space, (p, p). Where fields are unknown besides k numbers, that of the
+    - `covariance`: the covariance in search space, (p, p). If fields are unknown besides k numbers, that of the
       numbers, (k, k). Of a control with smoothing it is that of the values at points, which theta stands for.
     - `error`, `reach`: standard error and half width of the interval in search space, (p,); NaN for such fields and for
       elements at a bound.
@@ -47,7 +47,7 @@ class Intervals:
     - `names`, `units`: the name of every element of theta, and the unit of its physical value.
     - `controls`: those that theta stands for.
     - `free`: the elements that are at no bound, (p,). The uncertainty is conditional on all others.
-    - `equations`: the normal equations at the estimate; None where fields are unknown besides the numbers.
+    - `equations`: the normal equations at the estimate; None if fields are unknown besides the numbers.
     """
 
     method: str
@@ -90,7 +90,7 @@ class Intervals:
         return list(zip(self.names, self.units, self.estimate.tolist(), spans, strict=True))[:_SHOWN]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """The distance (theta - truth) in standard errors, (p,); NaN where the data determine nothing.
+        """The distance (theta - truth) in standard errors, (p,); NaN if the data determine nothing.
 
         **Arguments:**
 

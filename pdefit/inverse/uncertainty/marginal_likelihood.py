@@ -37,10 +37,10 @@ class MarginalLikelihood:
     - `unknowns`: the number of fitted numbers, without those at a bound.
     - `effective_unknowns`: how many of them the data determine, the trace of (A + P)^-1 A for the Gauss-Newton matrix A of
       the data and P of the priors. Without priors it is `unknowns`.
-    - `log_evidence`: ln of the marginal likelihood with sigma as stated; None where `reason` says why there is none.
+    - `log_evidence`: ln of the marginal likelihood with sigma as stated; None if `reason` says why there is none.
     - `log_evidence_noise`: the same where sigma is stated up to one unknown factor, whose prior is uniform in its log.
     - `prior`: by control its prior in words.
-    - `reason`: why there is no evidence; empty where there is.
+    - `reason`: why there is no evidence; empty if there is.
     """
 
     values: int
@@ -160,9 +160,9 @@ def log_likelihoods(
 
         ln L = -1/2 sum (r^2 / s^2 + ln(2 pi s^2 sigma^2))
 
-    r is a residual over its sigma. s is 1 where sigma was stated. If residuals decide the sigma of a variable, s^2 is the
+    r is a residual over its sigma. s is 1 if sigma was stated. If residuals decide the sigma of a variable, s^2 is the
     mean of its r^2: the factor of maximum likelihood, which divides by the number of values, and not by the degrees of
-    freedom. The density of counts (`Poisson`) is the normal one of their variance. Where logarithms are compared, it is
+    freedom. The density of counts (`Poisson`) is the normal one of their variance. If logarithms are compared, it is
     the log-normal density of the values themselves. Priors do not count.
 
     **Arguments:**
@@ -179,7 +179,7 @@ def log_likelihoods(
 
 
 def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[dict[str, str], str]:
-    """The prior of every control in words, and why there is no evidence; empty where there is."""
+    """The prior of every control in words, and why there is no evidence; empty if there is."""
     words, lacking = dict[str, str](), list[str]()
     at_bound = functional.controls.at_bound(theta)
     for control, span in functional.controls.spans:
