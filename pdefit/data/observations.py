@@ -26,8 +26,8 @@ class Observations(eqx.Module):
     **Arguments:**
 
     - `ts`: the T times, increasing, (T,), in the system's time unit.
-    - `values`: for each variable its values, (T, ...), in the model's unit; 0 where missing.
-    - `mask`: for each variable where it was observed, of the shape of its values; False where missing.
+    - `values`: for each variable its values, (T, ...), in the model's unit; 0 if missing.
+    - `mask`: for each variable whether each value was observed, of the shape of its values.
     - `sigma`: for each variable one standard deviation of the noise, in the unit of its values. As many axes as they
       have, and broadcastable to them.
     - `positions`: for each variable that was measured at points of its own, their coordinates, (T, n, d) for points that

@@ -93,10 +93,11 @@ def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: t
 
     **Arguments:**
 
-    - `unit`: its unit; default "1". All its numbers are in it. The words `length` and `time` stand for the units of grid
-      and system: `length^2/time` is `um^2/s` on a grid in um. `mm^2/s` is refused there, because numbers are not converted.
-    - `positive`: whether it must be positive, which guesses are checked for.
-    - `doc`: the parameter in words, for tables.
+    - `unit`: the unit of all its numbers; default "1". The words `length` and `time` stand for the units of grid
+      and system: `length^2/time` is `um^2/s` on a grid in um. `mm^2/s` is refused there, because numbers are not
+      converted.
+    - `positive`: whether it must be positive; guesses are checked for it.
+    - `doc`: a description for tables.
     - `dims`: the axes of an array parameter, by dimensions that `AbstractSystem.coords` labels. Tables then have names
       such as `gm.Mars` in place of `gm.4`.
     - `kwargs`: passed on to `equinox.field`, such as `default`.

@@ -38,9 +38,9 @@ _MOST_JOBS, _MOST_ROWS = 12, 40
 
 
 def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | None = None) -> "Run":
-    """A run that `pdefit` left in a directory: finished, stopped, killed or still going on.
+    """Run from a directory of `pdefit`: finished, stopped, killed or still going on.
 
-    Nothing in it is executed, and links that lead out of it are not followed.
+    Nothing in the directory is executed, and links that lead out of it are not followed.
 
     **Arguments:**
 
@@ -48,7 +48,7 @@ def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | N
     - `equations`: the file of equations that the run was made with, which `Run.problem` executes; None for installed
       ones.
 
-    **Errors:** PdefitError where there is no run, or several.
+    **Errors:** PdefitError if the directory holds no run, or several.
     """
     folder = Path(path)
     runs = find_runs(folder)
@@ -65,13 +65,13 @@ def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | N
 
 
 class Run:
-    """A run directory. Every part of it is read when it is first used, and kept.
+    """Results of a run in its directory. Each part is read on first use, and kept.
 
-    What a run does not have yet is an empty table, or an error with its remedy.
+    A part that does not exist yet is an empty table, or an error with its remedy.
 
     **Arguments:**
 
-    - `directory`: of the run.
+    - `directory`: the directory of the run.
     - `equations`: the file of its equations, if they are not installed.
     """
 
