@@ -142,12 +142,12 @@ class AbstractForward(AbstractAdjoint):
 
 
 class StoreAll(AbstractReverse):
-    """The adjoint that keeps every intermediate value of every step, for short trajectories.
+    """The discrete adjoint method without checkpoints: every intermediate value of every step is stored.
 
-    For short trajectories, and as the reference of the others. Not for long records, because memory grows with every
-    step (`Checkpointed`).
+    For short trajectories, and as a reference. Not for long records, because memory grows with every step
+    (`Checkpointed`).
 
-    All others are tested against it.
+    All other adjoints are tested against it.
     """
 
     accuracy: ClassVar[float] = ROUND_OFF
@@ -161,14 +161,14 @@ class StoreAll(AbstractReverse):
 
 
 class Checkpointed(AbstractReverse):
-    """The discrete adjoint with checkpoints.
+    """The discrete adjoint method with checkpoints.
 
-    For almost every fit: its gradient is that of the discrete trajectory, to round-off. Not for a few unknowns, where
-    `Tangent` stores nothing, or for a trajectory that fits into memory, where `StoreAll` runs once.
+    For almost every fit: its gradient is the derivative of the discrete trajectory, to round-off. Not for a few unknowns
+    (`Tangent` stores nothing), or for a trajectory that fits into memory (`StoreAll` runs once).
 
-    For N steps one level holds N states, and the trajectory runs twice. Two levels hold about 2 sqrt(N) states, and it
-    runs three times. Three levels hold 3 N^(1/3) states, and it runs four times. A block of an outer level spans
-    several observation intervals, or a part of one.
+    For N steps, one level stores N states and runs the trajectory twice. Two levels store about 2 sqrt(N) states and run
+    it three times. Three levels store 3 N^(1/3) states and run it four times. A block of an outer level spans several
+    observation intervals, or a part of one.
 
     **Arguments:**
 

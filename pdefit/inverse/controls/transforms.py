@@ -52,7 +52,7 @@ class Log(AbstractTransform):
 class Log10(AbstractTransform):
     """The transform theta = log10 x.
 
-    For a positive quantity known up to decades, where bounds read as decades. Not if zero is possible (`Softplus`).
+    For a positive quantity known up to decades; bounds read as decades. Not if zero is possible (`Softplus`).
     """
 
     def to_search(self, x):

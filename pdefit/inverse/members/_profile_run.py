@@ -55,8 +55,8 @@ class Profile:
     - `theta`: the points, (n, p).
     - `limit`: the rise at the ends of the interval.
     - `low`, `high`: the ends of the interval; if a side has no end, the furthest value that was tried.
-    - `ends`: what ended the lower and the upper side. `limit`: noise cannot explain more. `bound`: the control ends at
-      its bound. `flat`: the data do not bound it. `blown up`: the model does beyond. `endless`: too many steps.
+    - `ends`: what ended the lower and the upper side. `limit`: noise cannot explain more. `bound`: the bound of the
+      control. `flat`: the data do not bound it. `blown up`: the model does beyond. `endless`: too many steps.
     """
 
     control: str

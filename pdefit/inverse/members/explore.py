@@ -40,7 +40,7 @@ class Exploration:
     - `evaluations`: the number of evaluations of each start.
     - `converged`: whether each start ended in a minimum.
     - `optima`: the distinct optima.
-    - `score`: the score of each optimum, the lowest first: J, or the misfit of held-out frames.
+    - `score`: the score of each start, (E,), of which the lowest is chosen: J, or the misfit of held-out frames.
     """
 
     starts: Float[np.ndarray, "E p"]

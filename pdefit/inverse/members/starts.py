@@ -42,9 +42,9 @@ class Starts:
       or without a prior, is drawn by `spread`. Default `spread`.
     - `factor`: the factor of `spread`; default 10. A number of either sign is drawn from the guess plus and minus itself,
       or plus and minus 1 if it is zero.
-    - `keep`: the number of starts that are fitted to the end; default 5. Of the rest the worse half is dropped after 10
-      evaluations on the first quarter of the record, and the better half after 10 more on its first half. 0 drops none.
-      If the record is cut into segments, or has fewer than 8 frames, all are fitted to the end.
+    - `keep`: the number of starts that are fitted to the end; default 5. The worse half of all is dropped after 10
+      evaluations on the first quarter of the record, and the rest but `keep` after 10 more on its first half. 0 drops
+      none. If the record is cut into segments, or has fewer than 8 frames, all are fitted to the end.
     """
 
     count: int = 20

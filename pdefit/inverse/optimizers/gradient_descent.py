@@ -20,7 +20,7 @@ class _State(NamedTuple):
 
 
 class Optax(AbstractOptimizer):
-    """Any optax gradient transformation, projected onto the bounds.
+    """Gradient descent by any optax transformation, projected onto the bounds.
 
     For networks in an equation. Not if a minimum or an interval is wanted: it never counts as converged, because a
     fixed schedule of steps has no criterion.
