@@ -138,8 +138,8 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
     """The stages for numbers and a free initial state.
 
     A state taken from noisy data can blow up, or move far from the data, before the record ends. Over a short part of
-    the record it cannot. In a record of few frames the numbers are fitted before the state is free, if they are the
-    numbers wrong.
+    the record it cannot. In a record of few frames the numbers are fitted before the state is free, if the numbers cause
+    the misfit.
     """
     ts, unit = functional.observations.ts, with_space(functional.problem.system.time_unit)
     whole = Stage(LevenbergMarquardt())

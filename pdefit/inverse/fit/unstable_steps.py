@@ -50,15 +50,15 @@ def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> f
 
 
 def is_open(objective: AbstractObjective) -> bool:
-    """Whether constant steps may be chosen again: the step or the number of stages was left open."""
+    """Test for constant steps that may be chosen again: the step or the number of stages was left open."""
     staged = isinstance(objective.asked_solver, AbstractStaged) and objective.asked_solver != objective.runner.solver
     return objective.steps is None and (objective.asked_dt is None or staged)
 
 
 def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
-    """Whether constant steps may stay as they are at theta.
+    """Test for constant steps that may stay as they are at theta.
 
-    This holds for steps that were given, for stable ones, and for any where the system cannot state its limit.
+    This holds for steps that were given, for stable ones, and for any steps if the system cannot state its limit.
     """
     try:
         return not is_open(objective) or share_of_limit(objective, theta) <= _STABLE
@@ -92,7 +92,7 @@ def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) ->
 
 
 def refuse_unstable(functional: Functional) -> None:
-    """Refuse a given step with which noise grows far more than by the equations, where a system states no stable step.
+    """Refuse a given step with which noise grows far more than by the equations, if a system states no stable step.
 
     The eigenvalues at the guess and the region of the solver raise the suspicion. Two short runs decide, because the
     state may soon be another.
@@ -221,7 +221,7 @@ def explain_growth(
 
     **Returns:** a sentence about a trajectory that is as sensitive as that.
 
-    **Errors:** PdefitError that names the step, where half the step gives another growth.
+    **Errors:** PdefitError that names the step, if half the step gives another growth.
     """
     finer = float(watched(functional.each(halved, theta)[0], theta)[2])
     unit = with_space(functional.problem.system.time_unit)

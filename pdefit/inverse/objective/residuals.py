@@ -111,7 +111,7 @@ class TrajectoryRunner(eqx.Module):
         - `problem`: the equations, the instrument and exogenous inputs.
         - `starts`: the initial states, (S, ...).
         - `schedule`: the steps and observations.
-        - `reduce`: from the residuals of one observation, by variable, to what is kept of them.
+        - `reduce`: a function of the residuals of one observation, by variable, whose result is kept.
         - `probes`: as of `AbstractAdjoint.run`, for each trajectory.
         """
 

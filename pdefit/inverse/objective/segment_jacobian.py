@@ -66,7 +66,7 @@ def dense(blocks: Float[Array, "S m c"], columns: Array | np.ndarray, p: int) ->
 
 
 def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> Float[Array, " p"]:
-    """The sum of vectors of blocks, each added where its elements lie in theta.
+    """The sum of vectors of blocks, each added at the positions of its elements in theta.
 
     **Arguments:**
 
@@ -78,7 +78,7 @@ def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> 
 
 
 def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray, p: int) -> Float[Array, "p p"]:
-    """The sum of matrices of blocks, each added where its rows and columns lie.
+    """The sum of matrices of blocks, each added at the positions of its rows and columns.
 
     **Arguments:** as of `added`, with one matrix (c, c) for each block.
     """
@@ -112,7 +112,7 @@ class SegmentNormalEquations(NamedTuple):
         return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
 
     def joined(self) -> "SegmentNormalEquations":
-        """The same; of many recordings it is that of all."""
+        """The same; for many recordings, of all recordings."""
         return self
 
 

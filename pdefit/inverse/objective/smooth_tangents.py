@@ -22,7 +22,7 @@ from pdefit.systems.system import AbstractSystem
 
 
 def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
-    """Refuse smooth tangents where there is no hard switch to replace."""
+    """Refuse smooth tangents if there is no hard switch to replace."""
     if smooth_tangents and not (isinstance(system, AbstractSwitched) and not system.is_smooth):
         raise PdefitError(
             f"smooth_tangents expects a system with hard switches and a smooth twin, which {type(system).__name__} is not "
@@ -37,7 +37,7 @@ def _twin(system: AbstractSystem) -> AbstractSystem:
 
 
 def followed(functional: AbstractRecord, theta: Float[Array, " p"]) -> Problem:
-    """The problem that tangents follow: that of theta, or its smooth twin with `smooth_tangents`."""
+    """The problem that tangents follow: the problem at theta, or its smooth twin with `smooth_tangents`."""
     problem = functional.at(theta)
     if not functional.smooth_tangents:
         return problem

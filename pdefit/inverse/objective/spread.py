@@ -31,8 +31,8 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
     **Arguments:**
 
     - `objective`: the objective.
-    - `devices`: the devices; default all of `jax.devices()`. After `jax.distributed.initialize()` these are those of all
-      processes, each of which must make the same objective and the same calls.
+    - `devices`: the devices; default all of `jax.devices()`. After `jax.distributed.initialize()` these are the devices
+      of all processes, each of which must make the same objective and the same calls.
 
     **Errors:** PdefitError if no two devices can share the work evenly.
     """
@@ -174,7 +174,7 @@ def devices_of(objective: AbstractObjective) -> int:
 
 
 def is_cut(objective: AbstractObjective) -> bool:
-    """Whether each device holds a part of every field."""
+    """Test for a grid that is cut, so that each device holds a part of every field."""
     return _devices_of_fields(objective) > 1
 
 
@@ -200,7 +200,7 @@ def _cut(functional: Functional, devices: tuple[Any, ...]) -> Functional:
 
 
 def _everywhere(objective: Objective, devices: tuple[Any, ...]) -> Objective:
-    """The objective with all arrays on all devices, where some of these belong to other processes."""
+    """The objective with all arrays on all devices, if some devices belong to other processes."""
     if all(device.process_index == jax.process_index() for device in devices):
         return objective
     # those that divide the work evenly are among them

@@ -104,7 +104,7 @@ def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | 
 
 
 def stepped(objective: Objective, stable: float | None) -> Objective:
-    """The objective with constant steps for another stability limit, where steps or stages were left open.
+    """The objective with constant steps for another stability limit, if steps or stages were left open.
 
     The steps are the same in all recordings.
 

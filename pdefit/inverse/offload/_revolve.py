@@ -95,7 +95,7 @@ def split(length: int, slots: int) -> int:
     **Arguments:**
 
     - `length`: the number of blocks to reverse.
-    - `slots`: the number of free slots, that of the stored state included.
+    - `slots`: the number of free slots, including the slot of the stored state.
     """
     if slots == 1 or length == 1:
         return length - 1

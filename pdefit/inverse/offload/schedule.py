@@ -31,7 +31,7 @@ class Store(NamedTuple):
     **Arguments:**
 
     - `state`: the number of the state.
-    - `tier`, `slot`: where it is kept. What the slot held before is gone.
+    - `tier`, `slot`: its place. The earlier content of the slot is lost.
     """
 
     state: int
@@ -45,7 +45,7 @@ class Restore(NamedTuple):
     **Arguments:**
 
     - `state`: the number of the state.
-    - `tier`, `slot`: where it is kept.
+    - `tier`, `slot`: its place.
     """
 
     state: int

@@ -16,7 +16,7 @@ from pdefit.inverse.offload.stores import TargetSource
 
 
 class TimeChunks:
-    """The pieces of a record: piece `b` begins where piece `b - 1` ends.
+    """The pieces of a record: piece `b` begins at the end of piece `b - 1`.
 
     The last is filled up with intervals of zero length whose observations are no residuals. Each holds the frames that
     it needs and no others, read when it is needed. If the initial state is observed, `first` is a piece of length

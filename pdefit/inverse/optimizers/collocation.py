@@ -45,7 +45,7 @@ class _State(NamedTuple):
 
 
 class Collocation(AbstractOptimizer):
-    """Collocation: a Gauss-Newton method in the controls and the states at all observation times, at first no trajectory.
+    """Collocation: Gauss-Newton in the controls and in states at observation times that need not form a trajectory.
 
     For far guesses of numbers, in records that show most of the state of a small system or a plain field. Not as the
     last stage: estimates carry the error of its wide steps. Not for flows with a constraint, or for frames much farther

@@ -40,7 +40,7 @@ def first_order_shift(
     once more; no Jacobian is held. Beside unknown fields it costs a gradient instead.
 
     With free node states the continuity residuals are stiff, and no change of the data can represent them. The shift is
-    then the Gauss-Newton step of the finer problem, less that of the functional itself.
+    then the Gauss-Newton step of the finer problem, less the step of the functional itself.
 
     **Arguments:**
 

@@ -57,8 +57,8 @@ class FieldPosterior:
     - `weights`: one over the prior's standard deviation of every element of theta; 0 for those without a prior.
     - `eigenvalues`: the leading eigenvalues L, the largest first, (r,).
     - `vectors`: their vectors V, (m, r), for the m elements with a prior.
-    - `coupling`: the change of the k elements without a prior, per change of the others, (k, m).
-    - `spread`: a root R of the covariance R R^T of those k elements where all others are known, (k, k).
+    - `coupling`: the change of the k elements without a prior, per change of the m elements with one, (k, m).
+    - `spread`: a root R of the covariance R R^T of those k elements if all other elements are known, (k, k).
     - `noise`: the size of the noise, by which the stated sigma was multiplied.
     - `products`: the number of products with the Gauss-Newton matrix.
     - `missing`: an estimate of the sum of all eigenvalues that were left out. At most so many of them are above 1.
@@ -147,7 +147,7 @@ class FieldPosterior:
         return {c.path: prior_variance(c, part, np.asarray(w)) for c, part, w in parts}
 
     def _moved(self, rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n p"]:
-        """Changes of theta, from those of the elements with a prior in units of its standard deviation."""
+        """Changes of theta, from changes of the elements with a prior in units of its standard deviation."""
         whole, given = np.zeros((len(rows), self.weights.size)), self.weights > 0
         whole[:, given] = rows / self.weights[given]
         whole[:, ~given] = -whole[:, given] @ self.coupling.T
@@ -209,7 +209,7 @@ def field_posterior(
 
     - `functional`: the objective. A field has `modes`, or a `smoothing` with an amplitude.
     - `theta`: its minimum, (p,).
-    - `rank`: the most eigenpairs; default 40. Fewer are computed where more would add hardly anything.
+    - `rank`: the most eigenpairs; default 40. Fewer are computed if more would add hardly anything.
     - `tolerance`: the search ends when all eigenvalues that are left out sum up to less than this part of the number of
       those found; default 0.1.
     - `seed`: of the random vectors that are multiplied; default 0.

@@ -1,4 +1,4 @@
-"""Influence of every observation on fitted numbers, and standard errors where residuals are correlated."""
+"""Influence of every observation on fitted numbers, and standard errors for correlated residuals."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,8 +21,8 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     """Changes of the weighted residuals of every recording with each fitted number, all other unknowns adjusted.
 
     For number k it is J_r (J_r^T J_r)^-1 e_k, of norm 1: the weight with which every value enters the estimate. It costs
-    a forward run a number. Numbers that the data do not determine have none, nor have numbers at a bound. Neither have
-    more than 30, or more than fifty million values times numbers.
+    a forward run a number. Numbers that the data do not determine have no influences, nor do numbers at a bound. Neither
+    have more than 30, or more than fifty million values times numbers.
 
     **Arguments:**
 
