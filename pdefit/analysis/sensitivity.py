@@ -1,4 +1,4 @@
-"""Effect of each parameter on what is observed, by runs with that parameter multiplied and divided by a factor."""
+"""Effect of each parameter on the observations, by runs with that parameter multiplied and divided by a factor."""
 
 import dataclasses
 from collections.abc import Callable
@@ -30,14 +30,14 @@ _SAFETY = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """Effect of one parameter on what is observed.
+    """Effect of one parameter on the observations.
 
     **Arguments:**
 
     - `parameter`, `unit`, `value`: its name, unit and value; the value is None unless it is one number.
-    - `larger`, `smaller`: rms change of what is observed when the parameter is multiplied, and when it is divided, in
+    - `larger`, `smaller`: rms change of the observations when the parameter is multiplied, and when it is divided, in
       units of the range of each observed field. Infinite if the run blows up.
-    - `left_out`: why neither was computed; empty if both were.
+    - `left_out`: the reason why neither was computed; empty if both were.
     """
 
     parameter: str
@@ -63,7 +63,7 @@ def sensitivity(
     steps: Adaptive | None = None,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> list[Effect]:
-    """Effects of all scalar parameters of a problem, the strongest first; those that were left out come last.
+    """Effects of all scalar parameters of a problem, the strongest first; parameters that were left out come last.
 
         effect = sqrt(mean over fields of mean over times and points of ((u' - u) / (max u - min u))^2)
 
@@ -77,12 +77,12 @@ def sensitivity(
 
     **Arguments:**
 
-    - `problem`: the system, its initial state at ts[0], and what is observed of it.
+    - `problem`: the system, its initial state at ts[0], and its instrument.
     - `ts` (T,): times at which runs are compared, in the system's time unit.
     - `factor`: the change of a parameter; above 1.
     - `solver`: default RK4.
     - `dt`: the largest time step, in the system's time unit (default: 0.8 of the step that is stable for all runs). Steps
-      are smaller where a perturbed system needs it.
+      are smaller if a perturbed system needs it.
     - `steps`: adaptive steps, in place of `dt`.
     - `said`: called with the number of finished parameters, the number of all, and the name of the next.
 
@@ -124,7 +124,7 @@ def _stable_for_all(problems: list[tuple[AbstractSystem, PyTree]], numerics: Num
 
 
 class _Runs:
-    """The unperturbed run, and the distance of others from it."""
+    """The unperturbed run, and the distance of perturbed runs from it."""
 
     def __init__(self, problem: Problem, ts: np.ndarray, numerics: Numerics):
         self._problem, self._ts, self._numerics = problem, ts, numerics

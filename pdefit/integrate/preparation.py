@@ -27,7 +27,7 @@ class AbstractPreparation(AbstractInitial):
 
     @property
     def solver(self) -> Any:
-        """The time stepping method, a solver of diffrax or pdefit; None for that of Euler."""
+        """The time stepping method, a solver of diffrax or pdefit; None for Euler's method."""
         return None
 
     @abc.abstractmethod
@@ -68,7 +68,7 @@ def prepare(
 ) -> PyTree:
     """The state in which a protocol of kicks ends, in the precision of its start.
 
-    Steps are those of the preparation's solver in float32. Any state that the system reaches is a legitimate start, so
+    Steps are taken by the preparation's solver in float32. Any state that the system reaches is a legitimate start, so
     accuracy would be of no use.
 
     **Arguments:**

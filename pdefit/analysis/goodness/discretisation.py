@@ -71,7 +71,7 @@ class Discretisation:
 
     @property
     def decides(self) -> bool:
-        """Whether an estimate moves by more than its interval."""
+        """Test for an estimate that moves by more than its interval."""
         return bool(np.any(np.abs(self.worst) > DECIDES))
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Discretisation:
 def _times(shift: float) -> str:
     """Shift in words.
 
-    Beyond a thousand half widths its digits mean nothing. This happens where data without noise leave intervals of
+    Beyond a thousand half widths its digits mean nothing. This happens if data without noise leave intervals of
     round-off.
     """
     return f"{shift:+.2g}" if abs(shift) < 1000 else f"more than {np.sign(shift) * 1000:+.0f}"
@@ -109,7 +109,7 @@ def _times(shift: float) -> str:
 def discretisation(
     found: Fit, known: Intervals | None, *, same_cells: bool = False, noiseless: bool = False
 ) -> Discretisation:
-    """Shifts of an estimate with half the step, and with half the cell width where that is cheap.
+    """Shifts of an estimate with half the step, and with half the cell width if that is cheap.
 
     Each costs one trajectory.
 

@@ -86,8 +86,8 @@ def _sizes(functional: Functional, residuals: Mapping[str, np.ndarray], p: int) 
     """Root mean square of the residuals as a part of the range of their variable, and the part of its variance explained.
 
     The largest of all variables. The part of the range is infinite if there are no cells: particles and species have no
-    errors but those of the step, which is tried. Fitted numbers count as degrees of freedom, unless data alone cannot
-    determine so many.
+    errors but the errors of the step, which is tried. Fitted numbers count as degrees of freedom, unless data alone
+    cannot determine so many.
     """
     data, tiny, gridded = functional.observations, np.finfo(float).tiny, True
     parts, explained = list[float](), list[float]()
@@ -109,7 +109,7 @@ def _seen(
     held: Sequence[Held],
     sigma_known: bool,
 ) -> dict[str, Any]:
-    """Size of residuals, and what is to be seen in them."""
+    """Size and structure of residuals."""
     chi2, count = sum_of_squares(dict(residuals)), functional.observed_values
     # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
     tiny = far_below(chi2, count, sigma_known)

@@ -50,7 +50,7 @@ class ResidualFilm:
     **Arguments:**
 
     - `variable`: its name.
-    - `dims`: names of the axes that have neighbours: `time`, and those of a grid.
+    - `dims`: names of the axes that have neighbours: `time`, and the axes of a grid.
     - `residuals` (T, *space): NaN if nothing was fitted. Axes without neighbours are one, the last.
     - `predicted` (T, *space): the model's observations in any unit, NaN if unknown.
     - `directions` (k, T, *space): changes of residuals that say nothing against the equation, because fitted numbers
@@ -65,7 +65,7 @@ class ResidualFilm:
 
     @property
     def weights(self) -> np.ndarray:
-        """The residuals, zero where nothing was fitted."""
+        """The residuals, zero for values that were not fitted."""
         return np.nan_to_num(self.residuals)
 
     def without(self, part: np.ndarray) -> "ResidualFilm":
@@ -126,7 +126,7 @@ def _shapes(dims: tuple[str, ...], sizes: tuple[int, ...]) -> list[tuple[int, ..
 
 
 def _only(dims: tuple[str, ...], time: bool) -> tuple[bool, ...]:
-    """The axis of time, or all others."""
+    """The axis of time, or all other axes."""
     return tuple((d == "time") == time for d in dims)
 
 

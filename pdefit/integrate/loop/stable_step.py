@@ -59,7 +59,7 @@ def settle(
     solver: diffrax.AbstractSolver,
     margin: float = 1.0,
 ) -> diffrax.AbstractSolver:
-    """The solver with a fixed number of stages, where that was left open: the fewest that are stable.
+    """The solver with a fixed number of stages, if that was left open: the fewest that are stable.
 
     **Arguments:**
 

@@ -119,7 +119,7 @@ class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
 
 
 def _coefficients(h: Array, eigenvalues: Array) -> Coefficients:
-    """The coefficients of a step of size h, in double precision; real where the eigenvalues are."""
+    """The coefficients of a step of size h, in double precision; real if the eigenvalues are."""
     h, eigenvalues = h.astype(jnp.float64), jnp.asarray(eigenvalues)
     is_real = not jnp.iscomplexobj(eigenvalues)
     x = h * eigenvalues.astype(jnp.float64 if is_real else jnp.complex128)

@@ -1,4 +1,4 @@
-"""Interface between the time loop and solvers of any origin, and adapters to those of diffrax."""
+"""Interface between the time loop and solvers of any origin, and adapters to solvers of diffrax."""
 
 import abc
 import functools
