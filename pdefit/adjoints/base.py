@@ -23,9 +23,9 @@ class Account(NamedTuple):
 
     **Arguments:**
 
-    - `schedule`: what is stored, in words.
+    - `schedule`: a description of the stored values.
     - `stored`: the number of states held at the peak.
-    - `padded`: the number of steps of one pass, those of zero length included.
+    - `padded`: the number of steps of one pass, steps of zero length included.
     - `forward`: the number of forward passes.
     - `reverse`: the number of reverse passes, each of which is the transpose of every step.
     """
@@ -49,7 +49,7 @@ class AbstractAdjoint(eqx.Module):
 
     The value never depends on it. `accuracy` is the relative error that the gradient may have against the derivative of
     the discrete trajectory. `has_tangents` is whether the loop can be differentiated forward. `other_steps` is whether it
-    takes steps of other sizes than those of the time grid.
+    takes steps of other sizes than the time grid.
     """
 
     accuracy: eqx.AbstractClassVar[float]
@@ -95,7 +95,7 @@ class AbstractAdjoint(eqx.Module):
     def resolve_for(
         self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], grid: TimeGrid, solver: diffrax.AbstractSolver
     ) -> Self:
-        """The adjoint with everything decided that depends on the problem; itself, where nothing does.
+        """The adjoint with everything decided that depends on the problem; unchanged if nothing does.
 
         **Arguments:**
 

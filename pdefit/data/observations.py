@@ -166,7 +166,7 @@ class Observations(eqx.Module):
 
     @property
     def first_frame(self) -> int:
-        """The index of the first time at which anything is seen; 0 where nothing ever is."""
+        """The index of the first time with an observed value; 0 if there is none."""
         masks = [np.asarray(m) for m in self.mask.values()]
         return next((i for i in range(self.ts.size) if any(m[i].any() for m in masks)), 0)
 
@@ -208,7 +208,7 @@ class Observations(eqx.Module):
 
         **Arguments:**
 
-        - `sigma`: entries as of `build` for some of the variables. The others keep theirs.
+        - `sigma`: entries as of `build` for some of the variables. The remaining variables keep theirs.
         """
         aligned = {
             n: _align(np.asarray(s, float), self.values[n].shape).astype(self.sigma[n].dtype) for n, s in sigma.items()

@@ -91,7 +91,7 @@ class Periodic(AbstractBoundary):
 
 
 class AbstractEnd(AbstractBoundary):
-    """A condition that may hold at one end of an axis alone. It holds at both where it is given for the axis.
+    """A condition that may hold at one end of an axis alone. It holds at both ends if it is given for the axis.
 
     `parity` is how a field that obeys the homogeneous condition continues beyond the end: 1 evenly, -1 oddly, None
     neither.

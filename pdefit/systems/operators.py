@@ -43,7 +43,7 @@ def laplacian(grid: CartesianGrid, u: Array) -> Array:
 def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | None = None) -> Array:
     """Diffusion div(D grad u), at cell centres.
 
-    Fluxes along another gradient are written with it, too: that of chemotaxis, div(chi u grad c), is `diffuse(grid, chi *
+    Fluxes along another gradient are written with it, too: chemotaxis, div(chi u grad c), is `diffuse(grid, chi *
     u, c)`.
 
     **Arguments:**
@@ -160,7 +160,7 @@ def broadcast_scalars(system: System, u: Array) -> System:
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `u`: a field with which the parameters are combined; its shape is that of the grid.
+    - `u`: a field with which the parameters are combined, of the grid's shape.
     """
     names = [n for n in parameters(system) if eqx.is_inexact_array(x := getattr(system, n)) and x.ndim == 0]
     rows = [broadcast_scalar(getattr(system, n), u) for n in names]

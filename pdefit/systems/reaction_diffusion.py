@@ -56,7 +56,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
 
         By default it is the largest row sum of |dR/dy|.
 
-        Override it where the reaction becomes much faster later than it is at the initial state.
+        Override it if the reaction becomes much faster later than it is at the initial state.
         """
         leaves, tree = jax.tree.flatten(y)
         time = jnp.zeros((), leaves[0].dtype)

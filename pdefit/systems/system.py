@@ -121,7 +121,7 @@ def constant(*, unit: str = "1", doc: str = "", converter: Callable[[Any], Any] 
 def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]:
     """The declared parameters of a system or an observation operator by name, each with its `ParameterInfo`.
 
-    The units of its constants are checked along with those of a system's parameters.
+    The units of a system's constants are checked, too.
 
     **Arguments:**
 
@@ -149,7 +149,7 @@ def unit_in(system: AbstractSystem, declared: str, name: str) -> str:
 
     - `system`: the system.
     - `declared`: the unit as of `parameter`.
-    - `name`: of what is declared, for errors.
+    - `name`: the name of the declared array, for errors.
 
     **Errors:** PdefitError for another unit of length or time than the system's.
     """

@@ -64,7 +64,8 @@ class Design:
     - `half`: half the width of that interval, relative to the value, (p,); infinite if it is undetermined. Of a value of
       zero it is in the unit of the value.
     - `target`: the element that should be known better.
-    - `candidates`: further observations. The best two come first; then each kind in the order of its gain.
+    - `candidates`: further observations: each kind in the order of its gain, then a second recording, then the best
+      pairs.
     - `cadences`: records with other numbers of frames, the densest first.
     - `ts`: the times of the record.
     """

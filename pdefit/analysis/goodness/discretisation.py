@@ -46,10 +46,10 @@ class Discretisation:
     **Arguments:**
 
     - `names` (p,): of the elements of theta.
-    - `shifts`: by what is finer (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN if unknown.
-    - `unchecked`: by what is finer, the reason why there is no shift.
+    - `shifts`: by refinement (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN if unknown.
+    - `unchecked`: by `step` or `grid`, the reason why there is no shift.
     - `untested`: sentences about what could be finer and was not tried.
-    - `changes`: by what is finer, the changes of the weighted residuals of every recording.
+    - `changes`: by `step` or `grid`, the changes of the weighted residuals of every recording.
     - `limit`: sentence about the largest relative change of an estimate; empty if none is known.
     """
 

@@ -15,7 +15,7 @@ class ControlIdentifiability:
     **Arguments:**
 
     - `control`: its name.
-    - `elements`: which elements of theta it is, (n,).
+    - `elements`: the indices of its elements in theta, (n,).
     - `projection`: the squared projection of its unit vector on the null space. Of a group it is the mean over its
       elements, which is the part of its directions that no data see.
     - `curve`: the projection for each of `THRESHOLDS`.
@@ -25,7 +25,7 @@ class ControlIdentifiability:
       number; of a group what the data do not see of it, (p,).
     - `known_to`: half the width of the 95 % interval at the noise of the data, as a part of the control's size; infinite
       if nothing is known, None of a group.
-    - `limit`: the `known_to` from which on a control is not identifiable: 1, and less where a prior is in it.
+    - `limit`: the `known_to` from which on a control is not identifiable: 1, and less if it contains a prior.
     - `delta`: the projection above which a control is not identifiable.
     - `projection_at_most`, `known_to_at_most`: their upper bounds if products with the matrix gave bounds; `projection`
       and `known_to` are then the lower ones; None if the matrix was known.

@@ -37,7 +37,7 @@ def fit(
     **Arguments:**
 
     - `functional`: the objective, a `Functional` or `Recordings`.
-    - `stages`: optimizers, or stages with windows and weights of their own; by default those of `choose_stages`.
+    - `stages`: optimizers, or stages with windows and weights of their own; by default the stages of `choose_stages`.
     - `max_iterations`: a bound on the evaluations of all stages together; by default there is none.
     - `callback`: a function called after every chunk of about a second. If it raises `KeyboardInterrupt`, or at Ctrl-C,
       the fit ends with the best point so far.

@@ -198,10 +198,10 @@ def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]
 
         t_v = tr(A^-1 J_v^T J_v),    A = J_r^T J_r
 
-    J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, those of
-    priors included. Elements at a bound are left out of both. So all t_v add up to the number of unknowns that the data
-    determine: a shared unknown counts once, and an unknown that one variable alone depends on counts there. With more
-    than 200 tangents the matrices are too dear, and each variable has a share of the unknowns in proportion to its
+    J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, residuals
+    of priors included. Elements at a bound are left out of both. So all t_v add up to the number of unknowns that the
+    data determine: a shared unknown counts once, and an unknown that one variable alone depends on counts there. With
+    more than 200 tangents the matrices are too dear, and each variable has a share of the unknowns in proportion to its
     values.
 
     **Arguments:**

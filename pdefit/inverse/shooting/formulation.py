@@ -101,7 +101,7 @@ class AbstractFormulation(eqx.Module):
 
     @property
     def holds_state(self) -> bool:
-        """Whether a free initial state is kept at its guess."""
+        """Test for a free initial state that is held at its guess."""
         return False
 
     def starts(self, y0: PyTree, nodes: PyTree | None) -> PyTree:
