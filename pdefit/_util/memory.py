@@ -82,7 +82,7 @@ class Limit(NamedTuple):
 
 
 def available() -> Limit:
-    """The lowest limit on the memory of this process; infinite where none is known."""
+    """The lowest limit on the memory of this process; infinite if none is known."""
     return min(limits(), key=lambda limit: limit.left, default=Limit(math.inf, "no limit"))
 
 
@@ -202,7 +202,7 @@ def _entry(path: Path, name: str) -> float | None:
 
 
 def _number(path: Path) -> float | None:
-    """The number in a file; None where there is none, or `max`."""
+    """The number in a file; None if there is none, or `max`."""
     found = "".join(_lines(path)).strip()
     return float(found) if found.isdecimal() else None
 

@@ -1,4 +1,4 @@
-"""Operations whose value and gradient stay finite where the textbook formula does not.
+"""Operations whose value and gradient stay finite even if the textbook formula does not.
 
 `where(x > 0, sqrt(x), 0)` still has a NaN gradient at zero, because both branches are differentiated. So each function
 here guards the *input* of the branch that would fail. At the guarded point the gradient is zero.

@@ -82,7 +82,7 @@ class AbstractAdjoint(eqx.Module):
     def gradient(
         self, function: Probed, theta: Float[Array, " p"], probes: PyTree, size: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """Value, gradient, and the growth of the adjoint on its way back, which is 0 where there is no adjoint.
+        """Value, gradient, and the growth of the adjoint on its way back, which is 0 if there is no adjoint.
 
         **Arguments:**
 

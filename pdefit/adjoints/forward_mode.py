@@ -66,7 +66,7 @@ class FiniteDifference(AbstractForward):
     """The gradient by central differences of J along every unknown.
 
     For a check, and for equations that cannot be differentiated. Not for fields, because each unknown costs two runs,
-    or where more than half of the digits are wanted.
+    or if more than half of the digits are wanted.
 
         dJ/dtheta_k = (J(theta + h e_k) - J(theta - h e_k)) / 2h + O(h^2) + O(round-off / h)
 

@@ -136,7 +136,7 @@ def _stiffest(system: Any, y: PyTree, t: Array) -> tuple[Array, Array]:
 
 
 def degenerate_states(subject: Subject) -> Iterator[Finding]:
-    """Values and gradients, in state and parameters, are finite where roots, norms and quotients meet a zero."""
+    """Values and gradients, in state and parameters, are finite if roots, norms and quotients meet a zero."""
     system: Any = subject.system
     t = jnp.asarray(float(subject.example.ts[0]))
     states = {

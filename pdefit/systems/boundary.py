@@ -59,7 +59,7 @@ class AbstractBoundary(eqx.Module):
         - `axis`: the number of the axis.
         - `spacing`: the size of a cell along the axis, in length units.
 
-        **Returns:** two arrays of extent 1 along the axis; None where both are zero.
+        **Returns:** two arrays of extent 1 along the axis; None if both are zero.
         """
 
     @abc.abstractmethod

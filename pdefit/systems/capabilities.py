@@ -28,7 +28,7 @@ class Example:
     - `y0`: the state at `ts[0]`.
     - `ts`: the times, increasing, (n,), in the system's time unit.
     - `dt`: the step, in the same unit.
-    - `space_order`: the order in the size of a cell; None where there is no grid.
+    - `space_order`: the order in the size of a cell; None if there is no grid.
     - `time_order`: the order in the step.
     """
 
@@ -184,7 +184,7 @@ class AbstractDataGuess(eqx.Module):
 
     @abc.abstractmethod
     def guess_from_data(self, parameter: str, observations: Observations) -> np.ndarray | None:
-        """A guess of a parameter, of its shape and in its unit; None where the data do not show it.
+        """A guess of a parameter, of its shape and in its unit; None if the data do not show it.
 
         **Arguments:**
 

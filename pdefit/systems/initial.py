@@ -101,7 +101,7 @@ class Steady(AbstractInitial):
     def checked(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
         """The state of a system as of `state`.
 
-        **Errors:** PdefitError where a field is unknown or none is left to stand still, or where no state was found.
+        **Errors:** PdefitError if a field is unknown or none is left to stand still, or if no state was found.
         """
         fields = named_fields(y)
         if missing := [name for name in self.hold if name not in fields]:

@@ -132,7 +132,7 @@ class TimeSeries(eqx.Module):
         return eqx.tree_at(lambda series: series.values, self, values)
 
     def misfit(self) -> Array:
-        """The series at measured times minus what was measured, in standard deviations; 0 where that is missing."""
+        """The series at measured times minus what was measured, in standard deviations; 0 if that is missing."""
         if self.measured is None:
             raise PdefitError("A time series expects the standard deviation of its values (sigma) for its misfit")
         times, values, sigma = self.measured

@@ -128,7 +128,7 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
 def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
     """Draw estimate, standard deviation and its ratio to the prior of up to four fields, and the eigenvalues.
 
-    Where the truth is known, it comes first, and the last panel is the error in standard deviations.
+    If the truth is known, it comes first, and the last panel is the error in standard deviations.
 
     **Arguments:**
 

@@ -1,6 +1,6 @@
 """Movies of fields and bodies: truth, prediction and error beside each other, encoded as H.264 in MP4.
 
-Where PyAV was built without an encoder for H.264, a movie is a GIF.
+If PyAV was built without an encoder for H.264, a movie is a GIF.
 """
 
 import io

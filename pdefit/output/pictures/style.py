@@ -90,7 +90,7 @@ def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "c
     **Arguments:**
 
     - `width`, `height`: in inches.
-    - `layout`: of matplotlib; None where parts stay where they are put.
+    - `layout`: of matplotlib; None if parts stay where they are put.
     """
     with styled():
         fig = Figure(figsize=(width, height), layout=layout)

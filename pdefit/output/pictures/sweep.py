@@ -27,7 +27,7 @@ class Shown(NamedTuple):
 
     - `name`, `state`, `reason`, `verdict`: texts.
     - `values`: its swept values by key, numbers or texts.
-    - `loss`, `error`: the loss at the end, and the largest relative error of an estimate; None where unknown.
+    - `loss`, `error`: the loss at the end, and the largest relative error of an estimate; None if unknown.
     - `iterations`, `seconds`: of the fit.
     - `page`: its report, relative to the sweep; empty without one.
     - `frames`: the last frame of each field, on one or two axes.

@@ -25,7 +25,7 @@ class FieldsFile:
 
     The file can be read by xarray (engine h5netcdf) while it grows and after a kill. Variables are called
     `<field>_<kind>` with kind `observed`, `predicted`, `true` or `sigma`. They have dimension scales on every axis, and are NaN
-    where nothing was written.
+    if nothing was written.
 
     **Arguments:**
 

@@ -71,7 +71,7 @@ class RunFiles:
 
     @functools.cached_property
     def saved(self) -> Saved | None:
-        """The newest checkpoint of the fit; None where it has none yet. Raises `PdefitError` where all are damaged."""
+        """The newest checkpoint of the fit; None if it has none yet. Raises `PdefitError` if all are damaged."""
         return load_state(self.directory / "state")
 
     def refuse_old(self) -> None:

@@ -36,7 +36,7 @@ _NUMBER = "<frame>"
 
 
 def write_xdmf(fields: Path) -> Path | None:
-    """Write fields.xdmf beside a fields.h5, for its complete frames; None where no field lies in space."""
+    """Write fields.xdmf beside a fields.h5, for its complete frames; None if no field lies in space."""
     with open_film(fields) as film:
         grids = "".join(_collections(film))
     if not grids:

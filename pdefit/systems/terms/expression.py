@@ -46,7 +46,7 @@ class Expression:
 
         **Arguments:** `text`: the formula, such as `0.9 * x * y / (1 + y^2)`.
 
-        **Errors:** PdefitError where it is no formula, is longer than 500 characters, or nests deeper than 30 times.
+        **Errors:** PdefitError if it is no formula, is longer than 500 characters, or nests deeper than 30 times.
         """
         return _Reader(text).whole()
 
