@@ -20,7 +20,7 @@ _SAME = 1e-9
 
 
 def structure(subject: Subject) -> Iterator[Finding]:
-    """Tree, shapes and dtypes of dy/dt against those of y, for states in float64 and in float32."""
+    """Tree, shapes and dtypes of dy/dt against y, for states in float64 and in float32."""
     for dtype in (jnp.float64, jnp.float32):
         system, y0 = cast((subject.system, subject.y0), dtype)
         name, time = jnp.dtype(dtype).name, jnp.zeros((), dtype)

@@ -59,7 +59,7 @@ def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | Non
       By default all cells conduct.
 
     With a tensor nothing crosses a `NoFlux` end either: the flux n . D grad u is 0 there. `Neumann` and `Robin` state the
-    slope du/dn, and the tensor on their faces is that of the cell. One that varies there is of first order.
+    slope du/dn, and the tensor on their faces is the cell's. One that varies there is of first order.
     """
     D, axes, shape = jnp.asarray(D, jnp.result_type(u, float)), (grid.ndim,), grid.shape
     if D.ndim == 0 and conducting is None:
@@ -136,7 +136,7 @@ def grad(grid: CartesianGrid, u: Array) -> Array:
 
 
 def broadcast_scalar(x: Array, u: Array) -> Array:
-    """A scalar as an array that broadcasts against a field: of its extent along the last axis, and 1 along the others.
+    """A scalar as an array that broadcasts against a field: of its extent along the last axis, and 1 along other axes.
 
     Along a single axis there is nothing to gain, and the scalar stays one.
 

@@ -93,7 +93,7 @@ class Run:
     def parameters(self) -> pandas.DataFrame:
         """The table of parameters.csv by control: guess, estimate, unit, interval, truth; empty as long as there is none.
 
-        Units are those of the column `unit`. Unknown numbers are NaN.
+        Units are in the column `unit`. Unknown numbers are NaN.
         """
         numbers = {n: "float64" for n, kind in COLUMNS.items() if kind in (float, float | None)}
         return pandas.DataFrame(self._rows(), columns=list(COLUMNS)).astype(numbers).set_index("control")
@@ -128,7 +128,7 @@ class Run:
 
     @property
     def figures(self) -> dict[str, Path]:
-        """The paths of its figures by name: `fields`, `parameters`, `convergence` and others."""
+        """The paths of its figures by name: `fields`, `parameters`, `convergence` and more."""
         found = sorted((self.directory / "figures").glob("[!.]*.*"))
         return {path.stem: path for path in found if self._files.has(f"figures/{path.name}")}
 
@@ -137,7 +137,7 @@ class Run:
         """The problem at the best point so far: equations, initial state and instrument.
 
         It is built from the recorded configuration, with observations, and takes the saved point. That takes seconds.
-        Equations and data must be those of the run.
+        Equations and data must be unchanged since the run.
         """
         demand_float64()
         if self._files.verb not in ("fit", "resume"):

@@ -1,4 +1,4 @@
-"""Fields on a plane: truth, prediction and error of any frame, those of a few times in a figure, and the mean misfit."""
+"""Fields on a plane: truth, prediction and error of any frame, frames at a few times in a figure, and the mean misfit."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,9 +43,9 @@ class Map:
 
     **Arguments:**
 
-    - `film`, `quantity`: the film, and what is drawn of it.
+    - `film`, `quantity`: the film, and its drawn quantity.
     - `names`: the panels of a frame: `truth` or `observed`, `prediction`, `error`.
-    - `shared`, `errors`: the scale of all values, and that of their errors, the same in all frames.
+    - `shared`, `errors`: the scale of all values, and the scale of their errors, the same in all frames.
     - `arrows`: those upon the values; None without a vector.
     """
 
@@ -248,7 +248,7 @@ def scales(frames: Collection[Mapping[str, np.ndarray]], signed: bool = False) -
 
 
 def is_plane(quantity: Quantity) -> bool:
-    """Whether both axes are lengths, so that a circle should look like one."""
+    """Test for axes that are both lengths, so that a circle should look like one."""
     return quantity.axes[0].unit == quantity.axes[1].unit
 
 

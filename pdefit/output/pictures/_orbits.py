@@ -146,7 +146,7 @@ def color_of(k: int) -> str:
 
 
 def turns_too_fast(way: np.ndarray) -> bool:
-    """Whether frames of an orbit (frames, 2) lie too far apart to join them."""
+    """Test for frames of an orbit (frames, 2) that lie too far apart to join them."""
     steps = np.diff(way, axis=0)
     a, b = steps[:-1], steps[1:]
     turn = np.abs(np.arctan2(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], (a * b).sum(axis=1)))

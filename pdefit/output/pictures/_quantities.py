@@ -18,7 +18,7 @@ _FIRST = ("x", "longitude", "lon")
 
 
 def with_unit(name: str, unit: str) -> str:
-    """Name of an axis with its unit; numbers have none."""
+    """Name of an axis with its unit; numbers have no unit."""
     return name if unit in ("", "1") else f"{name} ({unit})"
 
 
@@ -121,7 +121,7 @@ class Quantity:
     def compared(
         self, film: Film, numbers: Sequence[int], names: Sequence[str] | None = None
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Frames by the names of their panels; the error is that of the prediction beside the first.
+        """Frames by the names of their panels; the error is the prediction's relative to the first.
 
         **Arguments:**
 

@@ -98,7 +98,7 @@ def _array(dataset: Any) -> np.ndarray:
 
 
 def _is_complete(numbers: Any, origin: Any) -> bool:
-    """Whether a checkpoint names the run that it belongs to."""
+    """Test for a checkpoint that names the run that it belongs to."""
     if not (isinstance(numbers, dict) and isinstance(origin, dict)):
         return False
     most = origin.get("max_iterations")

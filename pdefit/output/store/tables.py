@@ -130,14 +130,14 @@ class ParameterRow:
 
     - `control`, `unit`: name of the element, and its unit.
     - `scale`: transform to search space, e.g. `log`.
-    - `guess`, `estimate`: where the fit started, and where it ended.
+    - `guess`, `estimate`: the first value of the fit, and its last.
     - `truth`, `relative_error`: None if the truth is unknown; the error is estimate / truth - 1.
     - `ci95_low`, `ci95_high`: ends of the 95 % interval; None without one, as of an estimate at its bound.
     - `z_score`: (estimate - truth) in standard errors, in search space; None if the truth is unknown.
     - `at_bound`: whether the estimate lies on a bound.
     - `discretisation_shift`: shift of the estimate by finer steps or cells, in half widths of its interval; None if
       unknown.
-    - `interval_trusted`: false where residuals are no noise, or a shift is larger than the interval; None without one.
+    - `interval_trusted`: false if residuals are not noise, or a shift is larger than the interval; None without one.
 
     - `ci95_correlated_low`, `ci95_correlated_high`: ends of the interval that counts the correlation of residuals; None
       if they are uncorrelated.

@@ -57,7 +57,7 @@ class Expression:
         return tuple(dict.fromkeys((*own, *(n for part in self.parts for n in part.names))))
 
     def with_names(self, known: Mapping[str, "Expression"]) -> "Expression":
-        """The expression with others in the place of some names.
+        """The expression with some names replaced by expressions.
 
         **Arguments:** `known`: by name what stands there.
         """
