@@ -122,7 +122,7 @@ def quotients(
 
 
 def bottom(slopes: Float[Array, " k"]) -> Array:
-    """The index of the best of several difference quotients, of steps that shrink.
+    """The index of the best of several difference quotients with decreasing steps.
 
     It is the one that differs least from its neighbours: larger steps have more truncation, smaller ones more round-off.
     """

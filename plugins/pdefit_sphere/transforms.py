@@ -218,7 +218,7 @@ class Sphere(eqx.Module):
     def at(self, psi: Modes, chi: Modes, theta: Any, phi: Any) -> Float[Array, "n 2"]:
         """The components of a tangent field at points, (n, 2).
 
-        At a pole they are those that are met along the meridian phi.
+        At a pole they are the limits along the meridian phi.
 
         **Arguments:**
 

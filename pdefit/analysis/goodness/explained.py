@@ -89,9 +89,9 @@ def suspects(
 def without_discretisation(
     residuals: Residuals, directions: Sequence[Residuals], finer: Sequence[Residuals]
 ) -> dict[str, np.ndarray]:
-    """Residuals less what finer steps and cells take away, as far as fitted numbers leave it there.
+    """Residuals corrected for discretisation errors, after projection onto the complement of fitted numbers.
 
-    With half of either, an error of order q falls to a part 2^-q of itself. So the error is -1 to -2 times the change. A
+    With half the step or cell, an error of order q falls by a factor 2^-q. So the error is -1 to -2 times the change. A
     multiple beyond that is not an error of the discretisation.
     """
     changes = np.stack([_flat(residuals, d) for d in finer], 1)

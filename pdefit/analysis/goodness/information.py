@@ -138,7 +138,7 @@ def akaike_weights(aic: Sequence[float]) -> np.ndarray:
 
 
 def sigma_is_known(candidates: Sequence[Candidate]) -> bool:
-    """Test for a noise that was stated and that the best residuals agree with; otherwise it is estimated along."""
+    """Test for a stated noise that agrees with the best residuals; otherwise it is estimated with the parameters."""
     best = min(one.chi2 / one.values for one in candidates)
     return all(one.sigma_stated for one in candidates) and _SMALLEST_CHI2 <= best <= LARGEST_CHI2
 

@@ -73,7 +73,7 @@ class _Given(NamedTuple):
 
     - `steps`, `observations`: the values that a step and `emit` close over.
     - `times`, `sizes`: start and size of every step, (N,).
-    - `inputs`: what belongs to each observation, on a leading axis.
+    - `inputs`: the inputs of each observation, on a leading axis.
     """
 
     steps: list[Array]

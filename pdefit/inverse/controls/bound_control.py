@@ -89,7 +89,7 @@ class BoundControl(eqx.Module):
 
     @property
     def path(self) -> str:
-        """The name in tables: with the number of the recording if there are several, `y0.u[3]`."""
+        """The name in tables; with the number of the recording if there are several, such as `y0.u[3]`."""
         return self.name if self.recording is None else f"{self.name}[{self.recording}]"
 
     @property

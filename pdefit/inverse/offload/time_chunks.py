@@ -102,7 +102,7 @@ class TimeChunks:
     # --- cutting -------------------------------------------------------------------------------------------------------
 
     def _still(self) -> TimeGrid:
-        """One interval of zero length at the start, at whose end the first frame is observed."""
+        """An interval of zero length at the start, which ends with the observation of the first frame."""
         grid = self._grid
         none = np.zeros_like(grid.count[:, :1])
         return TimeGrid(grid.start[:, :1], np.zeros(none.shape), none, 1, observes_start=False, sizes=grid.sizes)

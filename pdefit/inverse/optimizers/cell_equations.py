@@ -1,4 +1,4 @@
-"""Normal equations of every point, of numbers and of the fields of an initial state that change everywhere alike."""
+"""Normal equations of every grid point, in the numbers and in uniform changes of the fields of an initial state."""
 
 from typing import NamedTuple, TypeGuard
 

@@ -139,12 +139,13 @@ def preconditioner(
     started: Bool[Array, ""],
     wanted: Bool[Array, ""],
 ) -> TwoLevel | MeanCurvature:
-    """The preconditioner that suits the unknowns.
+    """Choice of the preconditioner for the unknowns.
 
     **Arguments:**
 
-    - `functional`, `theta`, `damping`: the objective, the point, and the part of its matrix that is added to it.
-    - `measured`: what was measured at a point before, if the fit has `started`.
+    - `functional`, `theta`, `damping`: the objective, the point, and the fraction of its matrix that is added to the
+      matrix.
+    - `measured`: the measurements at an earlier point, if the fit has `started`.
     - `wanted`: whether it is used; else no product is spent.
     """
     if not has_points(functional):

@@ -30,13 +30,13 @@ def shown_fields(problem: Problem, observations: Observations) -> list[str]:
 
 
 def nudge_of(problem: Problem, observations: Observations, strength: float) -> Nudge:
-    """The nudge towards the fields that a record shows on their own grid, through the operator if it can be inverted.
+    """The nudge towards observed fields on their own grid, through the inverse of the operator if it exists.
 
     **Arguments:**
 
     - `problem`: the problem, with its instrument at its guess.
     - `observations`: the record.
-    - `strength`: the part of the way, up to 1.
+    - `strength`: the fraction of the difference that is corrected, up to 1.
     """
     fields, shown = named_fields(problem.y0), shown_fields(problem, observations)
     if not shown:

@@ -54,14 +54,14 @@ class FieldPosterior:
     **Arguments:**
 
     - `functional`, `theta`: the objective and its minimum, (p,).
-    - `weights`: one over the prior's standard deviation of every element of theta; 0 for those without a prior.
+    - `weights`: one over the prior's standard deviation of every element of theta; 0 for elements without a prior.
     - `eigenvalues`: the leading eigenvalues L, the largest first, (r,).
     - `vectors`: their vectors V, (m, r), for the m elements with a prior.
     - `coupling`: the change of the k elements without a prior, per change of the m elements with one, (k, m).
     - `spread`: a root R of the covariance R R^T of those k elements if all other elements are known, (k, k).
     - `noise`: the size of the noise, by which the stated sigma was multiplied.
     - `products`: the number of products with the Gauss-Newton matrix.
-    - `missing`: an estimate of the sum of all eigenvalues that were left out. At most so many of them are above 1.
+    - `missing`: an estimate of the sum of all omitted eigenvalues. At most this many of them are above 1.
     """
 
     functional: AbstractObjective

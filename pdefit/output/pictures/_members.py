@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
     - `name`, `chi2`: its name, and chi2 per value.
     - `ts`, `unit`: the times and their unit.
-    - `lines`: for each variable what was observed and predicted at these times.
+    - `lines`: for each variable the observed and predicted values at these times.
     """
 
     name: str
