@@ -28,7 +28,7 @@ class AbstractInitial(eqx.Module):
 
 
 class OwnInitial(AbstractInitial):
-    """The state that `AbstractSystem.init` makes of the parameters.
+    """Rule of an initial state: `AbstractSystem.init` at the present parameters.
 
     For an initial state that contains an unknown number, such as the first infected. It follows the parameters of a fit,
     and a constraint of the system is projected. Not for a state that does not depend on them: that is `y0` itself.
@@ -61,7 +61,7 @@ class OwnInitial(AbstractInitial):
 
 
 class Steady(AbstractInitial):
-    """The state at which all fields stand still but those that are held.
+    """Rule of an initial state: a steady state of all fields that are not held.
 
     For gates at a given voltage, and for networks at rest. It follows the parameters of a fit: a value that moves the
     steady state moves the start of the trajectory too. Not for fields that their neighbours shape: cells of a grid are

@@ -99,7 +99,7 @@ def discover(
     seed: int = 0,
     later: Observations | None = None,
 ) -> Discovery:
-    """The few candidate formulas that explain the data in the place of learned terms.
+    """Equation discovery: the few candidate formulas that explain the data in place of learned terms.
 
     The learned trajectory is near the true one, so the data move linearly with the replacement of a learned
     term. Candidates are chosen there by what they do to the data, with the noise of the data, and no derivative of data
@@ -149,7 +149,7 @@ def discover_each(
     *,
     sigma_stated: bool = True,
 ) -> list[Discovery]:
-    """Formulas for the learned terms of many fits of one system, each by itself, in one program.
+    """Equation discovery for the learned terms of many fits of one system, each by itself, in one program.
 
     For many draws, animals or devices: how often is a term found? Steps must be constant.
 

@@ -20,7 +20,7 @@ _SMALLEST_CHI2 = 1 / LARGEST_CHI2
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """One model of the data, as its fit left it.
+    """One fitted model in a comparison of models.
 
     **Arguments:**
 
@@ -163,7 +163,7 @@ def held_out(squares: Sequence[np.ndarray], share: float = 1.0) -> HeldOut:
 
 
 def conclusion(candidates: Sequence[Candidate], comparable: bool = True, held: HeldOut | None = None) -> list[str]:
-    """Sentences that say which model is preferred, and how surely. Held-out frames come first, then evidence or BIC.
+    """Sentences on the preferred model and the strength of the evidence: held-out frames first, then evidence or BIC.
 
     **Arguments:**
 

@@ -75,7 +75,7 @@ def fit_members_again(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> MemberFits:
-    """The fits of many members after some of them had other starts. Each keeps the better of its ends.
+    """Fits of many members with further starts for some. Each keeps the better of its ends.
 
     For the few of many fits that ended in no minimum, or in a wrong one. Not for all of them: take better stages then.
 

@@ -52,9 +52,10 @@ def joint_profile(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> JointProfile:
-    """The joint profile of two numbers, whose region shows how they compensate each other: straight, bent, or open.
+    """Joint profile likelihood of two numbers; its region shows their compensation: straight, bent, or open.
 
-    For two numbers that an `identify` names as partners. Not for one of them alone (`profiles`), which takes far fewer fits.
+    For two numbers that an `identify` names as partners. Not for one of them alone (`profiles`), which takes far fewer
+    fits.
 
     **Arguments:**
 

@@ -23,7 +23,7 @@ LEAST = 1e6
 
 
 def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Objective:
-    """The same objective over several devices.
+    """Distribution of an objective over several devices.
 
     Recordings, or else the segments of a record, are divided among them. The grid of a single trajectory is cut along
     its first axis. A stencil then passes only the edges of its parts; a Fourier transform gathers whole fields.

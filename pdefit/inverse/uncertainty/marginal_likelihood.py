@@ -26,7 +26,7 @@ _SEARCHED = {Identity: "", Scale: "", Log: "log ", Log10: "log "}
 
 @dataclasses.dataclass(frozen=True)
 class MarginalLikelihood:
-    """The likelihood of the data under a model, at its best point and averaged over what was known before.
+    """Likelihoods of the data under a model: maximum likelihood, and marginal likelihood over the prior.
 
     For the choice between models of the same data. Not for the quality of one model, which the verdict judges.
 
