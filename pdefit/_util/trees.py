@@ -32,8 +32,7 @@ def cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
 
 
 def promoted(state: PyTree, beside: PyTree) -> PyTree:
-    """The state in the widest type of its own numbers and of the JAX arrays beside it, such as the arrays of its
-    equations."""
+    """The state in the widest type of its own numbers and of JAX arrays beside it, such as parameters."""
     arrays = *jax.tree.leaves(state), *(x for x in jax.tree.leaves(beside) if isinstance(x, jax.Array))
     types = {x.dtype for x in arrays if eqx.is_array_like(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)}
     return cast(jax.tree.map(jnp.asarray, state), jnp.result_type(*types)) if len(types) > 1 else state

@@ -152,6 +152,6 @@ def refinement(subject: Subject) -> Iterator[Finding]:
 
 
 def _halved(coarse: tuple[int, ...], fine: tuple[int, ...]) -> bool:
-    """Whether some axes (those of the grid) are half as long, and the others (components) as they were."""
+    """Test for grid axes of half the length, with the axes of components unchanged."""
     same_rank = len(coarse) == len(fine) and coarse != fine
     return same_rank and all(c in (n, n // 2) for c, n in zip(coarse, fine, strict=True))

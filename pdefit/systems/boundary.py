@@ -155,7 +155,7 @@ class Robin(AbstractEnd):
     **Arguments:**
 
     - `a`: the factor of u.
-    - `b`: the factor of the slope, in length units if a has none. It has the sign of a where u relaxes to value / a.
+    - `b`: the factor of the slope, in length units if a has none. It has the sign of a if u relaxes to value / a.
     - `value`: the right-hand side, in the unit of a u; default 0.
 
     Each is a number, an array along the edge, a function of time, or the name of an input in `args`.

@@ -82,7 +82,7 @@ class AbstractGrid(eqx.Module):
 
         - `u`: the field, of the grid's shape.
         - `factor`: the number of points for one of the coarser grid along every axis, by which the shape can be divided;
-          a fraction such as 1.5 where values are averages over cells.
+          a fraction such as 1.5 if values are averages over cells.
         """
         if any(not is_whole(n / factor) for n in self.shape):
             raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")

@@ -24,7 +24,7 @@ READINGS: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("readings", defa
 
 
 def note(read: Any, t: Any) -> None:
-    """Keep that an input is read, where this is asked for.
+    """Record that an input is read, if requested.
 
     **Arguments:**
 

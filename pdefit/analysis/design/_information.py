@@ -82,8 +82,7 @@ class DenseSchedule(ObservationSchedule):
     hidden: tuple[str, ...] = eqx.field(static=True)
 
     def residuals(self, observe: AbstractObservationOperator, y: PyTree, args: PyTree, i: PyTree) -> dict[str, Any]:
-        """All observable values at a time, in units of sigma: observed values, values at every place, and their
-        ranges."""
+        """All observable values at a time in units of sigma: observed ones, values at every place, and their ranges."""
         data, near = self.observations, self.nearest[i[0]]
         observed = observe.placed(data.positions_at(near))(self.times[i[0]].astype(precision(y)), y, args)
         seen, every, spans = {}, {}, {}

@@ -149,8 +149,7 @@ class Quality:
 
     @property
     def free_values(self) -> int:
-        """Number of values less the number of controls. Of the values of an unknown field, data determine some: it keeps
-        half."""
+        """Values less controls, but at least half of the values, since data determine only a part of a field."""
         return max(self.values - self.controls, (self.values + 1) // 2, 1)
 
     @property
@@ -182,8 +181,7 @@ class Quality:
 
     @property
     def unheld(self) -> bool:
-        """Test for held-out frames that are fitted worse than the fitted frames: the ratio of two variances, by its F
-        quantile."""
+        """Test for held-out frames fitted worse than the fitted frames: the ratio of two variances, by its F quantile."""
         if self.heldout is None:
             return False
         score, count = self.heldout

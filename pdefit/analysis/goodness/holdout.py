@@ -80,8 +80,7 @@ def heldout_score(
     frames: np.ndarray,
     errors: Sequence[np.ndarray] = (),
 ) -> tuple[float, int]:
-    """Mean squared residual at the held frames over its predicted variance (chi2 per value), and the number of values in
-    it.
+    """Mean squared residual at held frames over its predicted variance (chi2 per value), and the number of values.
 
     The variance is the sum of the variances of noise and prediction. The latter costs a forward run for each error.
 

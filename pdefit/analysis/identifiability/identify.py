@@ -126,8 +126,7 @@ def identify(
 
 @dataclasses.dataclass(frozen=True)
 class _Question:
-    """An objective without priors, as stated and in units of the sizes of observed variables, and the rows of the
-    answer."""
+    """An objective without priors, as stated and in units of the sizes of variables, and the rows of the answer."""
 
     data: AbstractObjective
     relative: AbstractObjective
@@ -217,8 +216,7 @@ class _Question:
 
 
 def standard_errors(matrix: Float[np.ndarray, "... p p"]) -> Float[np.ndarray, "... p"]:
-    """The standard errors of Gauss-Newton matrices, infinite if no data determine an unknown, and NaN for values that are
-    not finite."""
+    """The standard errors of Gauss-Newton matrices; infinite for undetermined unknowns, NaN for values not finite."""
     if matrix.ndim > 2:
         return np.stack([standard_errors(one) for one in matrix])
     if not np.all(np.isfinite(matrix)):

@@ -30,7 +30,7 @@ def rows_of(jobs: Sequence[Job]) -> list[dict[str, Any]]:
 
 
 def best_of(jobs: Sequence[Job]) -> Job | None:
-    """The job with the smallest loss among those that are done; None where none is."""
+    """The job with the smallest loss among those that are done; None if none is."""
     done = [(job.loss, n) for n, job in enumerate(jobs) if job.state == DONE and job.loss is not None]
     return jobs[min(done)[1]] if done else None
 
@@ -119,7 +119,7 @@ def _last_frames(jobs: Sequence[Job]) -> dict[str, tuple[tuple[str, ...], np.nda
 
 
 def last_frames(job: Job) -> dict[str, xarray.DataArray]:
-    """The last predicted frame of each field of a job that is done; none where the file cannot be read."""
+    """The last predicted frame of each field of a job that is done; none if the file cannot be read."""
     if job.state != DONE or not job.files.has("fields.h5"):
         return {}
     try:

@@ -45,7 +45,7 @@ class AbstractBatch(eqx.Module):
         return 1
 
     def idle(self, count: int, parts: int) -> tuple[Any, ...]:
-        """Devices that share so many parts of the work, where `count` trajectories run on one of several."""
+        """Devices that share so many parts of the work, if `count` trajectories run on one of several."""
         return ()
 
 

@@ -57,8 +57,7 @@ def field_axes(problem: Problem, path: str, shape: tuple[int, ...]) -> FieldAxes
 
 @dataclasses.dataclass(frozen=True)
 class Modes:
-    """The lowest modes of a field on a uniform grid: Fourier modes along periodic axes and cosine modes along axes with
-    ends, or polynomials.
+    """The lowest modes of a field on a uniform grid: Fourier modes and, between ends, cosines; or polynomials.
 
     Every mode has mean square 1, so that its coefficient has the unit of the field. Polynomials are orthogonal on the
     grid; one of degree n is counted as a cosine with as many zeros.

@@ -32,7 +32,7 @@ _NONE = np.zeros(0, int)
 
 @dataclasses.dataclass(frozen=True)
 class MemberProgress:
-    """Many fits under way, as a callback is given them.
+    """Progress of many fits, the argument of callbacks.
 
     **Arguments:**
 

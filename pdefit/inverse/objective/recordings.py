@@ -185,8 +185,7 @@ class Recordings(AbstractObjective):
         return self.batch(one, arrays, (self.each_theta(vectors[0]), *moved))
 
     def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
-        """The sum of one vector for each recording, added at the positions of its elements in theta; held elements are
-        left out."""
+        """The sum of one vector for each recording, at the positions of its elements in theta; none for held ones."""
         return added(own, self.columns, self.controls.size)
 
     @property

@@ -113,8 +113,7 @@ class CollocationResiduals(eqx.Module):
         )
 
     def information(self, theta: Float[Array, " k"], x: Float[Array, "M n"]) -> Float[Array, " n"]:
-        """The mean information of the data on each element of a state over frames: 1 / sigma^2 for each observed
-        value."""
+        """The mean information on each element of a state over frames: 1 / sigma^2 for each observed value."""
         r_x = _derivatives(self._data)(theta, x, *self._rows())[2]
         squares = jnp.sum(r_x**2, axis=1)
         return jnp.sum(squares, axis=0) / jnp.maximum(jnp.sum(squares > 0, axis=0), 1)

@@ -81,8 +81,7 @@ class AbstractObservationOperator(eqx.Module):
         return self
 
     def along(self, axes: Mapping[str, np.ndarray]) -> "AbstractObservationOperator":
-        """The operator at positions along axes that come with the data; unchanged if it has fixed positions or no
-        positions.
+        """The operator at positions along axes that come with the data; unchanged if it has fixed ones or none.
 
         **Arguments:** `axes`: for each axis of the fields the positions along it, (n,).
         """
@@ -105,8 +104,7 @@ class AbstractObservationOperator(eqx.Module):
         return None
 
     def moved(self, coords: Mapping[str, FieldCoords]) -> dict[str, FieldCoords] | None:
-        """The positions of the output as a function of the positions of the input; None if the operator does not state
-        them.
+        """The output positions as a function of the input positions; None if the operator does not state them.
 
         **Arguments:** `coords`: for each field of the input its coordinates.
         """

@@ -295,6 +295,5 @@ def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
 
 
 def changes_by_e(controls: Controls) -> np.ndarray:
-    """The change of every search variable that changes a positive number by a factor e, (p,); infinite for numbers of
-    either sign."""
+    """The change of each search variable for a factor e of its positive number, (p,); infinite for either sign."""
     return np.concatenate([np.full(c.size, _FACTOR.get(type(c.transform), np.inf) / c.scale) for c in controls.items])

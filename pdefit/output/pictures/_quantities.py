@@ -240,7 +240,7 @@ def _axis_name(field: Field, dim: str) -> str:
 
 
 def _is_list(field: Field, dim: str) -> bool:
-    """Whether an axis lists things (species, components) rather than places."""
+    """Test for an axis that lists things (species, components) rather than places."""
     values = field.coords[dim]
     return values.dtype.kind in "US" or (dim.startswith(f"{field.name}_") and int(np.prod(field.shape)) <= _FEW)
 

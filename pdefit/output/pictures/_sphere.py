@@ -86,7 +86,7 @@ class View:
 
     @functools.cached_property
     def grid(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Which points of the grid are used, in rows and columns, and their angles in order; poles have no meridian."""
+        """The indices of the used grid points, in rows and columns, and their sorted angles; poles have no meridian."""
         rows = np.argsort(self.theta)
         rows = rows[np.sin(self.theta[rows]) > 1e-6]
         around = np.round(self.phi % (2 * np.pi), 9) % np.round(2 * np.pi, 9)

@@ -106,7 +106,7 @@ def _sphere(field: Field) -> str:
 
 
 def _points(film: Film, places: Field) -> str:
-    """Where the bodies of a frame are predicted to be."""
+    """The predicted positions of the bodies of a frame."""
     kind = "predicted" if "predicted" in places.kinds else places.kinds[0]
     item = _slab(film, places, kind, (slice(None), slice(None)))
     return _topology("Polyvertex", places.shape[:1], {2: "XY", 3: "XYZ"}[places.shape[1]], item)

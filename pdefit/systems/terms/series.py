@@ -15,8 +15,7 @@ _BASES = "chebyshev", "fourier", "spline"
 
 
 class Series(AbstractTerm):
-    """A term of one input as a sum of basis functions over a range: Chebyshev polynomials, sines and cosines, or a
-    spline.
+    """A term of one input as a sum of basis functions: Chebyshev polynomials, sines and cosines, or a spline.
 
     For a function of one input: a growth rate over the density, a diffusivity, a flux. It is linear in its coefficients,
     so that fits and intervals are easier than with a network. Outside of its range it keeps the value of the nearest end;

@@ -92,10 +92,10 @@ def with_terms(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> Abs
 
 
 def sized_by_data(system: AbstractSystem, observations: Observations) -> AbstractSystem:
-    """A system whose unknown terms have the sizes of data, where theirs were left open.
+    """A system whose unknown terms take the sizes of data, if their sizes were left open.
 
-    The size of an input is the largest that was observed, and that of an added term the root mean square rate of its field
-    beyond noise. What was not observed has the size 1.
+    The size of an input is the largest that was observed, and that of an added term the root mean square rate of its
+    field beyond noise. What was not observed has the size 1.
 
     **Arguments:**
 
