@@ -63,7 +63,7 @@ def sensitivity(
     steps: Adaptive | None = None,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> list[Effect]:
-    """Effects of all scalar parameters of a problem, the strongest first; parameters that were left out come last.
+    """Effects of all scalar parameters of a problem, the strongest first; those that were left out come last.
 
         effect = sqrt(mean over fields of mean over times and points of ((u' - u) / (max u - min u))^2)
 

@@ -103,8 +103,8 @@ class Quality:
       values; None without any.
     - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
-    - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN if unknown.
-    - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN if they are few.
+    - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
+    - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
     - `explained`: part of the variance of the data that the model explains, counting the numbers that were fitted.
     - `counts`: by variable of counts the values for one count; their sigma follows Poisson's law.
     - `courses`: the names of unknown functions of time.

@@ -51,10 +51,10 @@ def judge(
 
     **Arguments:**
 
-    - `found`: the fit of one record, of many recordings, or of many members.
-    - `explored`: the exploration whose best start the fit continued; default None.
-    - `with_intervals`: whether intervals are computed; by default unless the fit has not converged and they would cost
-      more than the fit. Without intervals, weak structure and discretisation errors are not detected.
+    - `found`: the fit, of one record, of many recordings, or of many members.
+    - `explored`: the exploration from whose best start it began; default none.
+    - `with_intervals`: whether intervals are computed; by default unless the fit has not converged, and they would cost
+      more than the fit. Without them weak structure and errors of the discretisation are not told.
     - `facts`: entries of `Known` that hold for all recordings, such as `sigma_known=False`, `noiseless=True` or
       `counts={"u": 1.0}`.
     """

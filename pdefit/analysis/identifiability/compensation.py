@@ -20,13 +20,13 @@ _STEPS, _CORRECTIONS = 10, 3
 
 
 class Compensation(NamedTuple):
-    """Effect of a change of one number, alone and with the remaining unknowns adjusted to it.
+    """The effect of a change of one number, alone and with the others adjusted to it.
 
     **Arguments:**
 
     - `control`: its name.
-    - `change`, `adjusted`: the change of theta alone, and with the remaining unknowns adjusted, (p,).
-    - `alone`, `together`: rms change of observed values, in units of the noise; infinite if the model blows up.
+    - `change`, `adjusted`: the change of theta alone, and with the others adjusted, (p,).
+    - `alone`, `together`: rms change of what is observed, in units of the noise; infinite where the model blows up.
     """
 
     control: str
@@ -119,8 +119,8 @@ class Trace(NamedTuple):
 
     - `name`: of the variable, with the number of its element.
     - `ts`: the times, in the system's time unit, (T,).
-    - `values`: before the change, after the change alone, and with the remaining unknowns adjusted, (3, T); NaN if no
-      value is fitted.
+    - `values`: as it is, after the change alone, and after that with the others adjusted, (3, T); NaN where no value is
+      fitted.
     """
 
     name: str

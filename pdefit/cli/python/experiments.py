@@ -30,7 +30,7 @@ def load_experiment(
 
     - `equations`: path of a file of equations, `my_equation.py`, which is executed; None for installed ones.
 
-    **Errors:** PdefitError if a name or a value is wrong, or if JAX has no float64.
+    **Errors:** PdefitError where a name or a value is wrong, or JAX has no float64.
     """
     demand_float64()
     name = os.fspath(name)

@@ -102,7 +102,7 @@ class Fit(Generic[Objective]):
       them.
     - `estimated`: the variables whose sigma a stage estimated from residuals.
     - `cost`: the approximate cost of an evaluation of the last optimizer, in forward runs.
-    - `known`: facts about the data by recording, for the verdict; empty if nobody stated them.
+    - `known`: by recording what is known of its data, for the verdict; empty where nobody said it.
     """
 
     functional: Objective

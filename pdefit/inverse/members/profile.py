@@ -33,7 +33,7 @@ def profiles(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> tuple[Profile, ...]:
-    """Profile likelihoods of some numbers, with intervals that end at the values excluded by the rise of J.
+    """The profiles of some numbers, and intervals whose ends are where noise cannot explain the rise of J.
 
     For numbers whose intervals by the Gauss-Newton matrix are doubtful: wide intervals, products, bounds, numbers that
     data bound on one side only. Not if those intervals are narrow: they agree with the profile, and cost nothing.

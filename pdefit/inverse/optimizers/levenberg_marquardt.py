@@ -104,9 +104,9 @@ class LevenbergMarquardt(AbstractOptimizer):
     - `tolerance`: converged when the predicted decrease of the undamped step is below this fraction of J; default 1e-10.
     - `step_tolerance`: converged when that step moves no element of theta by more than this, relative to elements above
       1; default 1e-13. This ends a fit without noise.
-    - `decrement`: converged when the Newton decrement g^T A^-1 g is below this, in units of the variance of residuals, if
-      they are not far below sigma; default 0.01. 0 continues to the minimum itself.
-    - `max_step`: the largest change of an element of theta in a step; default 2, which is a factor 7 with `Log`. With
+    - `decrement`: converged when the Newton decrement g^T A^-1 g is below this, in units of the variance of residuals,
+      where these are not far below sigma; default 0.01. 0 goes on to the minimum itself.
+    - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 with `Log`. With
       `Identity` or `Scale` it counts in sizes of a number above 1.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
