@@ -38,7 +38,7 @@ _SOLVERS: dict[int, Callable[[], diffrax.AbstractSolver]] = {
 
 
 class Subject:
-    """The example of a system class, with smooth switches where it has switches.
+    """The example of a system class, with smooth switches if it has switches.
 
     Each of its trajectories is solved once.
     """

@@ -15,7 +15,7 @@ class Finding:
     - `passed`: None if the check does not apply to this system.
     - `measured`: the number that was found; None if there is none.
     - `limit`: what the number is compared with, in words.
-    - `remedy`: what to do when the check fails; why it does not apply, where `passed` is None.
+    - `remedy`: what to do when the check fails; why it does not apply, if `passed` is None.
     """
 
     name: str

@@ -33,7 +33,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, x: Array) -> "Pairs":
-        """Those of positions (n, d)."""
+        """The pairs of positions (n, d)."""
         separation = x.T[:, None, :] - x.T[:, :, None]
         squared = jnp.sum(separation**2, axis=0)
         apart = squared > 0

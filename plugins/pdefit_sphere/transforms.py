@@ -177,7 +177,7 @@ class Sphere(eqx.Module):
 
         **Arguments:**
 
-        - `modes`: those of the field.
+        - `modes`: the modes of the field.
         """
         return modes * jnp.asarray(-self.number / self.radius**2, modes.dtype)[None, None, :]
 
@@ -195,7 +195,7 @@ class Sphere(eqx.Module):
     def pack(self, modes: Modes) -> Float[Array, " P"]:
         """Modes as a list of L (L + 2) coefficients, by degree from 1 and then by order from -l to l.
 
-        Negative orders are those of sines.
+        Negative orders belong to sines.
 
         **Arguments:**
 

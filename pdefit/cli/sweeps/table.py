@@ -93,7 +93,7 @@ def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str], jobs: Seque
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:
-    """A column as numbers where all entries are, else as text; what is missing is NaN or empty."""
+    """A column as numbers where all entries are, else as text; missing entries are NaN or empty."""
     known = [x for x in values if x is not None]
     if known and all(isinstance(x, bool | int | float) for x in known):
         return np.asarray([math.nan if x is None else float(x) for x in values])

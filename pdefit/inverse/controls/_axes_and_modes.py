@@ -17,7 +17,7 @@ class FieldAxes(NamedTuple):
 
     **Arguments:**
 
-    - `names`: the name of each axis, such as `x`; empty if it has none.
+    - `names`: the name of each axis, such as `x`; empty without a name.
     - `points`: the positions along each axis, (n,), in the unit of lengths; running numbers if no positions are stated.
     - `periodic`: for each axis whether its ends are neighbours.
     """

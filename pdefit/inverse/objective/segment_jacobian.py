@@ -22,7 +22,7 @@ class Pattern(NamedTuple):
 
     - `seeds`: directions of theta that move the same element of every node at once, (k + n, p). Segments do not depend
       on each other's nodes, so k + n tangents give all of them.
-    - `columns`: for each segment the elements of theta that belong to the columns of its block, (S, k + 2 n). Those of
+    - `columns`: for each segment the elements of theta that belong to the columns of its block, (S, k + 2 n). The elements of
       the last segment have no next node.
     """
 

@@ -253,7 +253,7 @@ def is_plane(quantity: Quantity) -> bool:
 
 
 def aspect(quantity: Quantity) -> float:
-    """Width over height of the plane; 1.4 where the axes are not alike."""
+    """Width over height of the plane; 1.4 if the axes are not alike."""
     if not is_plane(quantity):
         return 1.4
     high, wide = (abs(axis.edges[1] - axis.edges[0]) for axis in quantity.axes)

@@ -67,7 +67,7 @@ def draw_movie(path: Path, film: Film, most_frames: int = 300) -> Path:
 
     **Arguments:**
 
-    - `path`: ends in .mp4; a GIF takes its place where there is no encoder.
+    - `path`: ends in .mp4; a GIF takes its place if there is no encoder.
     - `film`: the content of fields.h5.
     - `most_frames`: most frames of the movie, evenly taken, so that it costs seconds however long a run is.
     """

@@ -158,7 +158,7 @@ class Scale:
         return (LogNorm if self.is_log else Normalize)(self.low, self.high)
 
     def colormap(self) -> Any:
-        """Colour map of matplotlib; what is missing is grey."""
+        """Colour map of matplotlib; missing values are grey."""
         return matplotlib.colormaps[self.map].with_extremes(bad=MISSING)
 
     @property
