@@ -29,7 +29,7 @@ class Expected:
     - `words`: what is expected, as it follows "expects" in an error.
     - `test`: whether a value is one.
     - `convert`: the entry of the section, from a value that is one.
-    - `remedy`: the remedy for a number that is no such value, if the words do not say it.
+    - `remedy`: what to do about a number that is no such value, where the words do not say it.
     - `each`: whether an entry of a mapping or list may stand in it, so that an error names the one that may not.
     """
 
