@@ -13,7 +13,7 @@ truth = FisherKPP(grid, D=1.0, r=1.0)
 start, times = truth.init(jax.random.key(0)), np.linspace(0.0, 8.0, 17)
 film = pdefit.add_noise(pdefit.simulate(truth, start, times), 0.02, jax.random.key(1))
 
-# the same equation with wrong numbers, and which of them are unknown
+# the same equation with wrong parameters, both unknown
 problem = pdefit.Problem(FisherKPP(grid, D=0.5, r=2.0), start)
 unknown = {"D": pdefit.transforms.Log(), "r": pdefit.transforms.Log()}
 objective = pdefit.Functional(problem, film, unknown)

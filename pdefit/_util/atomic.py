@@ -22,7 +22,7 @@ _COPIES, _LEVELS, _LARGEST = 8, 50, 1e308
 def beside(path: Path, shared: bool = False) -> Iterator[Path]:
     """A temporary file beside `path`, which takes the place of `path` when the block ends.
 
-    It has the suffix of `path`. Where the block fails it is removed, so that neither a reader nor a killed process
+    It has the suffix of `path`. If the block fails it is removed, so that neither a reader nor a killed process
     meets half a file.
 
     **Arguments:**

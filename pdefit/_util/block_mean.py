@@ -29,7 +29,7 @@ def block_mean(x: Array, cells: Sequence[int | float]) -> Array:
 
 
 def _overlaps(fine: int, coarse: int) -> np.ndarray:
-    """The part of every coarse cell that each fine cell fills, (coarse, fine), where both divide the same length."""
+    """The part of every coarse cell that each fine cell fills, (coarse, fine), if both divide the same length."""
     edges = np.arange(coarse + 1)[:, None] * (fine / coarse)
     # the length of each fine cell that lies before an edge
     before = np.clip(edges - np.arange(fine), 0.0, 1.0)

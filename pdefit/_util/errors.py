@@ -20,7 +20,7 @@ class PdefitError(Exception):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's message, or its type where it has none."""
+    """The first line of an exception's message, or its type if it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

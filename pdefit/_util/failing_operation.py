@@ -32,7 +32,7 @@ class Origin:
 
 
 def origin(function: Callable, *arguments: PyTree) -> Origin | None:
-    """Origin of what is not finite in `function(*arguments)`; None if the result is finite.
+    """Origin of values that are not finite in `function(*arguments)`; None if the result is finite.
 
     The program is evaluated operation by operation, and searched from its result backward: infinities that a `where`
     discards explain nothing.

@@ -37,7 +37,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], lines: Iterable
 
 
 def interval(low: object, high: object) -> str:
-    """An interval in five digits, of which an end may be open; empty where neither is a number, as in a damaged file."""
+    """An interval in five digits, of which an end may be open; empty if neither is a number, as in a damaged file."""
     below, above = (isinstance(x, numbers.Real) and math.isfinite(x) for x in (low, high))
     if below and above:
         return f"{low:.5g} to {high:.5g}"

@@ -115,12 +115,12 @@ def over() -> None:
 
 
 def listens() -> bool:
-    """Whether signals are taken here, which a process that a launcher started does not do by itself."""
+    """Test for a process that handles signals, which a process that a launcher started does not do by itself."""
     return signal.getsignal(signal.SIGTERM) is _take
 
 
 def hand_on(name: str) -> None:
-    """Call the handler of others for a signal that ended a job, and end the process; nothing where there was none."""
+    """Call the handler of others for a signal that ended a job, and end the process; nothing if there was no signal."""
     number = signal.Signals[name]
     if (other := _others.get(number)) is not None:
         other(number, None)

@@ -82,7 +82,7 @@ class Limit(NamedTuple):
 
 
 def available() -> Limit:
-    """The lowest limit on the memory of this process; infinite where none is known."""
+    """The lowest limit on the memory of this process; infinite if none is known."""
     return min(limits(), key=lambda limit: limit.left, default=Limit(math.inf, "no limit"))
 
 
@@ -105,7 +105,7 @@ def limits(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) 
 
 
 def _machine(root: Path) -> Limit | None:
-    """The memory that is free: what is not in use, and caches that the system gives up."""
+    """The free memory: unused memory, and caches that the system gives up."""
     free = _entry(root / "proc" / "meminfo", "MemAvailable:")
     if free is not None:
         return Limit(1024 * free, "free on this machine")
@@ -116,7 +116,7 @@ def _machine(root: Path) -> Limit | None:
 
 
 def _process_limits(process: Path) -> Iterator[Limit]:
-    """The limits of `ulimit`, less what is in use."""
+    """The limits of `ulimit`, less the memory in use."""
     named = (
         ("RLIMIT_AS", "VmSize:", "that `ulimit -v` (RLIMIT_AS) leaves"),
         ("RLIMIT_DATA", "VmData:", "that `ulimit -d` (RLIMIT_DATA) leaves"),
@@ -128,7 +128,7 @@ def _process_limits(process: Path) -> Iterator[Limit]:
 
 
 def _control_groups(process: Path) -> Iterator[Limit]:
-    """The limits of the process's control groups and of all groups above them, less what is in use."""
+    """The limits of the process's control groups and of all groups above them, less the memory in use."""
     for folder, top, files in _memory_groups(process):
         while True:
             most, used = _number(folder / files.limit), _number(folder / files.usage)
@@ -202,7 +202,7 @@ def _entry(path: Path, name: str) -> float | None:
 
 
 def _number(path: Path) -> float | None:
-    """The number in a file; None where there is none, or `max`."""
+    """The number in a file; None if there is none, or `max`."""
     found = "".join(_lines(path)).strip()
     return float(found) if found.isdecimal() else None
 

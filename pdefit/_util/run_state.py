@@ -21,5 +21,5 @@ class RunState:
 
     @property
     def iterations(self) -> int:
-        """The number of evaluations so far, which is that of rows of the history that belong to this state."""
+        """The number of evaluations so far, equal to the number of rows of the history that belong to this state."""
         return int(self.numbers["iterations"])

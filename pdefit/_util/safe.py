@@ -1,4 +1,4 @@
-"""Operations whose value and gradient stay finite where the textbook formula does not.
+"""Operations whose value and gradient stay finite even if the textbook formula does not.
 
 `where(x > 0, sqrt(x), 0)` still has a NaN gradient at zero, because both branches are differentiated. So each function
 here guards the *input* of the branch that would fail. At the guarded point the gradient is zero.
@@ -32,12 +32,12 @@ def safe_norm(x: Array, axis: int | tuple[int, ...] | None = None, keepdims: boo
 
 
 def safe_div(numerator: Array, denominator: Array, otherwise: float = 0.0) -> Array:
-    """Quotient with a finite gradient where the denominator is 0.
+    """Quotient with a finite gradient even if the denominator is 0.
 
     **Arguments:**
 
     - `numerator`, `denominator`: arrays of shapes that broadcast.
-    - `otherwise`: the result where the denominator is exactly 0. Its gradient is 0 there.
+    - `otherwise`: the result if the denominator is exactly 0. Its gradient is 0 there.
     """
     nonzero = denominator != 0
     return jnp.where(nonzero, numerator / jnp.where(nonzero, denominator, 1), otherwise)

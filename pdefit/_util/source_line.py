@@ -29,7 +29,7 @@ class _Frame(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class SourceLine:
-    """A line of source code; `own` is true where it belongs to pdefit and not to the user."""
+    """A line of source code; `own` is true if it belongs to pdefit and not to the user."""
 
     file: str
     line: int

@@ -32,7 +32,7 @@ def cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
 
 
 def promoted(state: PyTree, beside: PyTree) -> PyTree:
-    """The state in the widest type of its own numbers and of the JAX arrays beside it, such as those of its equations."""
+    """The state in the widest type of its own numbers and of JAX arrays beside it, such as parameters."""
     arrays = *jax.tree.leaves(state), *(x for x in jax.tree.leaves(beside) if isinstance(x, jax.Array))
     types = {x.dtype for x in arrays if eqx.is_array_like(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)}
     return cast(jax.tree.map(jnp.asarray, state), jnp.result_type(*types)) if len(types) > 1 else state
@@ -44,7 +44,7 @@ def is_traced(tree: PyTree) -> bool:
 
 
 def demand_float64() -> None:
-    """Refuse to go on where JAX turns every float64 into a float32."""
+    """Refuse to continue if JAX turns every float64 into a float32."""
     if not jax.config.read("jax_enable_x64"):
         raise PdefitError(
             'pdefit sums in float64, which JAX has switched off; begin with jax.config.update("jax_enable_x64", True), before '
@@ -53,7 +53,7 @@ def demand_float64() -> None:
 
 
 def pack(**trees: PyTree) -> dict[str, np.ndarray]:
-    """The arrays of some trees, each by a name that begins with that of its tree."""
+    """The arrays of some trees, each by a name that begins with the name of its tree."""
     found = dict[str, np.ndarray]()
     for name, tree in trees.items():
         leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
@@ -69,7 +69,7 @@ def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
 
     - `name`: the name of the tree.
     - `like`: a tree of the same structure, shapes and types.
-    - `arrays`: the arrays by name. Others may be among them.
+    - `arrays`: the arrays by name, and possibly more.
     """
     dynamic, static = eqx.partition(like, eqx.is_array)
 

@@ -23,9 +23,9 @@ class Account(NamedTuple):
 
     **Arguments:**
 
-    - `schedule`: what is stored, in words.
+    - `schedule`: a description of the stored values.
     - `stored`: the number of states held at the peak.
-    - `padded`: the number of steps of one pass, those of zero length included.
+    - `padded`: the number of steps of one pass, steps of zero length included.
     - `forward`: the number of forward passes.
     - `reverse`: the number of reverse passes, each of which is the transpose of every step.
     """
@@ -49,7 +49,7 @@ class AbstractAdjoint(eqx.Module):
 
     The value never depends on it. `accuracy` is the relative error that the gradient may have against the derivative of
     the discrete trajectory. `has_tangents` is whether the loop can be differentiated forward. `other_steps` is whether it
-    takes steps of other sizes than those of the time grid.
+    takes steps of other sizes than the time grid.
     """
 
     accuracy: eqx.AbstractClassVar[float]
@@ -82,7 +82,7 @@ class AbstractAdjoint(eqx.Module):
     def gradient(
         self, function: Probed, theta: Float[Array, " p"], probes: PyTree, size: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """Value, gradient, and the growth of the adjoint on its way back, which is 0 where there is no adjoint.
+        """Value, gradient, and the growth of the adjoint on its way back, which is 0 if there is no adjoint.
 
         **Arguments:**
 
@@ -95,7 +95,7 @@ class AbstractAdjoint(eqx.Module):
     def resolve_for(
         self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], grid: TimeGrid, solver: diffrax.AbstractSolver
     ) -> Self:
-        """The adjoint with everything decided that depends on the problem; itself, where nothing does.
+        """The adjoint with everything decided that depends on the problem; unchanged if nothing does.
 
         **Arguments:**
 
@@ -142,12 +142,12 @@ class AbstractForward(AbstractAdjoint):
 
 
 class StoreAll(AbstractReverse):
-    """The adjoint that keeps every intermediate value of every step, for short trajectories.
+    """The discrete adjoint method without checkpoints: every intermediate value of every step is stored.
 
-    For short trajectories, and as the reference of the others. Not for long records, because memory grows with every
-    step (`Checkpointed`).
+    For short trajectories, and as a reference. Not for long records, because memory grows with every step
+    (`Checkpointed`).
 
-    All others are tested against it.
+    All other adjoints are tested against it.
     """
 
     accuracy: ClassVar[float] = ROUND_OFF
@@ -161,14 +161,14 @@ class StoreAll(AbstractReverse):
 
 
 class Checkpointed(AbstractReverse):
-    """The discrete adjoint with checkpoints.
+    """The discrete adjoint method with checkpoints.
 
-    For almost every fit: its gradient is that of the discrete trajectory, to round-off. Not for a few unknowns, where
-    `Tangent` stores nothing, or for a trajectory that fits into memory, where `StoreAll` runs once.
+    For almost every fit: its gradient is the derivative of the discrete trajectory, to round-off. Not for a few unknowns
+    (`Tangent` stores nothing), or for a trajectory that fits into memory (`StoreAll` runs once).
 
-    For N steps one level holds N states, and the trajectory runs twice. Two levels hold about 2 sqrt(N) states, and it
-    runs three times. Three levels hold 3 N^(1/3) states, and it runs four times. A block of an outer level spans
-    several observation intervals, or a part of one.
+    For N steps, one level stores N states and runs the trajectory twice. Two levels store about 2 sqrt(N) states and run
+    it three times. Three levels store 3 N^(1/3) states and run it four times. A block of an outer level spans several
+    observation intervals, or a part of one.
 
     **Arguments:**
 

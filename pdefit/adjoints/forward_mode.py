@@ -14,18 +14,18 @@ from pdefit.adjoints.base import ROUND_OFF, AbstractForward, Account
 
 
 class Tangent(AbstractForward):
-    """The gradient by one tangent for each of p unknowns.
+    """The tangent-linear method: a gradient by one tangent for each of p unknowns.
 
     For a few unknowns and records of any length. Not for fields, because time grows with their number (`Checkpointed`).
 
         dJ/dtheta_k = J'(theta) e_k
 
-    Tangents are stepped beside the trajectory. There is no reverse pass, and no state is stored. The gradient is as exact
-    as that of the discrete adjoint, and takes about p forward runs.
+    Tangents are stepped beside the trajectory. There is no reverse pass, and no state is stored. The gradient equals the
+    discrete adjoint's to round-off, and costs about p forward runs.
 
     **Arguments:**
 
-    - `at_once`: how many tangents run together; all by default. Each group runs the trajectory again.
+    - `at_once`: the number of tangents that run together; default all. Each group runs the trajectory again.
     """
 
     accuracy: ClassVar[float] = ROUND_OFF
@@ -66,7 +66,7 @@ class FiniteDifference(AbstractForward):
     """The gradient by central differences of J along every unknown.
 
     For a check, and for equations that cannot be differentiated. Not for fields, because each unknown costs two runs,
-    or where more than half of the digits are wanted.
+    or if more than half of the digits are wanted.
 
         dJ/dtheta_k = (J(theta + h e_k) - J(theta - h e_k)) / 2h + O(h^2) + O(round-off / h)
 
@@ -122,7 +122,7 @@ def quotients(
 
 
 def bottom(slopes: Float[Array, " k"]) -> Array:
-    """The index of the best of several difference quotients, of steps that shrink.
+    """The index of the best of several difference quotients with decreasing steps.
 
     It is the one that differs least from its neighbours: larger steps have more truncation, smaller ones more round-off.
     """

@@ -31,7 +31,7 @@ def solve(
     args: PyTree = None,
     adjoint: AbstractReverse | None = None,
 ) -> PyTree:
-    """The states at given times, stacked on a leading axis: a differentiable function of `system`, `y0` and `args`.
+    """Solution of an initial value problem: states at given times, differentiable in `system`, `y0` and `args`.
 
         def misfit(D):
             states = pdefit.solve(eqx.tree_at(lambda s: s.D, system, D), y0, ts)
@@ -39,10 +39,11 @@ def solve(
 
         value, slope = jax.value_and_grad(misfit)(0.8)
 
-    It goes through `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`. The derivative is that of the discrete trajectory, whose
-    steps are held. Below `jax.grad` and `jax.jvp` steps are chosen by the values, and a `dt` beyond the stability limit is
-    refused, as in `simulate`. Below `jax.jit` and `jax.vmap` there are no values: `dt` must be given, and it is not
-    compared with a limit. Call the function once without them, which compares it.
+    States are stacked on a leading axis of times. The function supports `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`.
+    Its derivative is the exact derivative of the discrete trajectory with fixed steps. Under `jax.grad` and `jax.jvp` the
+    values choose the steps, and a `dt` beyond the stability limit is refused, as in `simulate`. Under `jax.jit` and
+    `jax.vmap` values are unknown: `dt` must be given, and it is not compared with the limit. One call without these
+    transformations compares it.
 
     **Arguments:**
 
@@ -50,12 +51,12 @@ def solve(
     - `y0`: the state at t0. Its numbers become float64 beside a parameter in float64.
     - `ts`: the times, increasing, (I,), in the system's time unit; the first may be t0 itself.
     - `t0`: the time of y0; default ts[0].
-    - `solver`: the time stepping method; default `RK4()`. Below `jax.jit` and `jax.vmap` RKC expects its `stages`.
+    - `solver`: the time stepping method; default `RK4()`. Under `jax.jit` and `jax.vmap` RKC needs its `stages`.
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
-    - `steps`: adaptive steps in place of `dt`, which an adaptive pass chooses by the values.
+    - `steps`: adaptive steps in place of `dt`, chosen by an adaptive pass at the present values.
     - `args`: exogenous inputs of the system.
-    - `adjoint`: how `jax.grad` goes back, and so what it keeps; default `Checkpointed()`, which keeps about 2 sqrt(N)
-      states of N steps beside the result. Continuous adjoints have no `jax.jvp`.
+    - `adjoint`: the algorithm of the reverse pass; default `Checkpointed()`, which stores about 2 sqrt(N) states of N
+      steps beside the result. Continuous adjoints do not support `jax.jvp`.
     """
     demand_float64()
     if is_traced((ts, t0, dt)) or np.ndim(ts) != 1 or not np.size(ts):

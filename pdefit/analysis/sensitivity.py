@@ -1,4 +1,4 @@
-"""Effect of each parameter on what is observed, by runs with that parameter multiplied and divided by a factor."""
+"""Effect of each parameter on the observations, by runs with that parameter multiplied and divided by a factor."""
 
 import dataclasses
 from collections.abc import Callable
@@ -30,14 +30,14 @@ _SAFETY = 0.95
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """Effect of one parameter on what is observed.
+    """Effect of one parameter on the observations.
 
     **Arguments:**
 
     - `parameter`, `unit`, `value`: its name, unit and value; the value is None unless it is one number.
-    - `larger`, `smaller`: rms change of what is observed when the parameter is multiplied, and when it is divided, in
-      units of the range of each observed field. Infinite where the run blows up.
-    - `left_out`: why neither was computed; empty where both were.
+    - `larger`, `smaller`: rms change of the observations when the parameter is multiplied, and when it is divided, in
+      units of the range of each observed field. Infinite if the run blows up.
+    - `left_out`: the reason why neither was computed; empty if both were.
     """
 
     parameter: str
@@ -49,7 +49,7 @@ class Effect:
 
     @property
     def size(self) -> float:
-        """The larger of the two effects, by which parameters are ranked; -1 where neither was computed."""
+        """The larger of the two effects, by which parameters are ranked; -1 if neither was computed."""
         return -1.0 if self.larger is None or self.smaller is None else max(self.larger, self.smaller)
 
 
@@ -77,16 +77,16 @@ def sensitivity(
 
     **Arguments:**
 
-    - `problem`: the system, its initial state at ts[0], and what is observed of it.
+    - `problem`: the system, its initial state at ts[0], and its instrument.
     - `ts` (T,): times at which runs are compared, in the system's time unit.
     - `factor`: the change of a parameter; above 1.
     - `solver`: default RK4.
     - `dt`: the largest time step, in the system's time unit (default: 0.8 of the step that is stable for all runs). Steps
-      are smaller where a perturbed system needs it.
+      are smaller if a perturbed system needs it.
     - `steps`: adaptive steps, in place of `dt`.
     - `said`: called with the number of finished parameters, the number of all, and the name of the next.
 
-    Raises `PdefitError` where the unperturbed run is not finite.
+    Raises `PdefitError` if the unperturbed run is not finite.
     """
     if not (np.isfinite(factor) and factor > 1):
         raise PdefitError(f"sensitivity expects a factor above 1, but got {factor:g}")
@@ -124,7 +124,7 @@ def _stable_for_all(problems: list[tuple[AbstractSystem, PyTree]], numerics: Num
 
 
 class _Runs:
-    """The unperturbed run, and the distance of others from it."""
+    """The unperturbed run, and the distance of perturbed runs from it."""
 
     def __init__(self, problem: Problem, ts: np.ndarray, numerics: Numerics):
         self._problem, self._ts, self._numerics = problem, ts, numerics
@@ -135,7 +135,7 @@ class _Runs:
         self._range = {name: _range(film) for name, film in self._film.items()}
 
     def distance(self, problem: Problem) -> float:
-        """The rms difference from the unperturbed run in units of ranges; infinite where a run blows up."""
+        """The rms difference from the unperturbed run in units of ranges; infinite if a run blows up."""
         try:
             grid = self._grid(problem.system)
         # adaptive steps that become too small: the system blows up

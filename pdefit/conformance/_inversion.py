@@ -99,7 +99,7 @@ def _elsewhere(x: np.ndarray, positive: bool) -> np.ndarray:
 
 
 def _step(subject: Subject, system: AbstractSystem, controls: dict[str, Any]) -> float:
-    """Step of the example, or a smaller one where the guesses make the equations stiffer."""
+    """Step of the example, or a smaller one if the guesses make the equations stiffer."""
     at_guess: Any = system
     for name in _arrays(system):
         guess = jnp.asarray(controls[name].guess.number, getattr(system, name).dtype)
@@ -143,7 +143,7 @@ def _vague(evaluation: Evaluation) -> np.ndarray:
 
 
 def _relative_errors(functional: Functional, theta: Any, truth: Any) -> np.ndarray:
-    """(p,) |found - true| / |true|; where the true value is zero, relative to the largest of its parameter."""
+    """(p,) |found - true| / |true|; if the true value is zero, relative to the largest of its parameter."""
     values, true = functional.controls.values(theta), functional.controls.values(truth)
     parts = []
     for path, value in true.items():

@@ -24,7 +24,7 @@ _TIME, _SPACE = 0.2, 0.1
 
 
 def _successive(errors: list[float], floor: float) -> list[float]:
-    """Orders between successive errors; those of errors that are round-off are left out."""
+    """Orders between successive errors; orders of errors that are round-off are left out."""
     pairs = zip(errors[:-1], errors[1:], strict=True)
     return [float(np.log2(a / b)) if np.isfinite(a + b) else float("nan") for a, b in pairs if not b <= floor]
 
@@ -136,7 +136,7 @@ def _stiffest(system: Any, y: PyTree, t: Array) -> tuple[Array, Array]:
 
 
 def degenerate_states(subject: Subject) -> Iterator[Finding]:
-    """Values and gradients, in state and parameters, are finite where roots, norms and quotients meet a zero."""
+    """Values and gradients, in state and parameters, are finite if roots, norms and quotients meet a zero."""
     system: Any = subject.system
     t = jnp.asarray(float(subject.example.ts[0]))
     states = {

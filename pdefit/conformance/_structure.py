@@ -20,7 +20,7 @@ _SAME = 1e-9
 
 
 def structure(subject: Subject) -> Iterator[Finding]:
-    """Tree, shapes and dtypes of dy/dt against those of y, for states in float64 and in float32."""
+    """Tree, shapes and dtypes of dy/dt against y, for states in float64 and in float32."""
     for dtype in (jnp.float64, jnp.float32):
         system, y0 = cast((subject.system, subject.y0), dtype)
         name, time = jnp.dtype(dtype).name, jnp.zeros((), dtype)
@@ -152,6 +152,6 @@ def refinement(subject: Subject) -> Iterator[Finding]:
 
 
 def _halved(coarse: tuple[int, ...], fine: tuple[int, ...]) -> bool:
-    """Whether some axes (those of the grid) are half as long, and the others (components) as they were."""
+    """Test for grid axes of half the length, with the axes of components unchanged."""
     same_rank = len(coarse) == len(fine) and coarse != fine
     return same_rank and all(c in (n, n // 2) for c, n in zip(coarse, fine, strict=True))

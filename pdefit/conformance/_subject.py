@@ -38,7 +38,7 @@ _SOLVERS: dict[int, Callable[[], diffrax.AbstractSolver]] = {
 
 
 class Subject:
-    """The example of a system class, with smooth switches where it has switches.
+    """The example of a system class, with smooth switches if it has switches.
 
     Each of its trajectories is solved once.
     """
@@ -133,7 +133,7 @@ def gap(a: PyTree, b: PyTree) -> float:
 
 
 def relative(a: PyTree, b: PyTree) -> float:
-    """The largest difference of two trees over the largest value of the second; 0 where both vanish."""
+    """The largest difference of two trees over the largest value of the second; 0 if both vanish."""
     difference, scale = gap(a, b), size(b)
     return difference / scale if scale > 0 else (0.0 if difference == 0 else float("inf"))
 

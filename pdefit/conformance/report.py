@@ -12,10 +12,10 @@ class Finding:
     **Arguments:**
 
     - `name`: what was checked.
-    - `passed`: None where the check does not apply to this system.
-    - `measured`: the number that was found; None where there is none.
+    - `passed`: None if the check does not apply to this system.
+    - `measured`: the number that was found; None if there is none.
     - `limit`: what the number is compared with, in words.
-    - `remedy`: what to do when the check fails; why it does not apply, where `passed` is None.
+    - `remedy`: what to do when the check fails; why it does not apply, if `passed` is None.
     """
 
     name: str

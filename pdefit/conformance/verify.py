@@ -46,7 +46,7 @@ def verify(system_class: type[AbstractSystem]) -> Verification:
     - `system_class`: a class with the method `example` (`pdefit.capabilities.AbstractVerifiable`). Any other class is
       reported as not verified.
 
-    An error that the system raises becomes a finding. Raises `PdefitError` only where JAX is not set to float64.
+    An error that the system raises becomes a finding. Raises `PdefitError` only if JAX is not set to float64.
     """
     demand_float64()
     begin, name = time.perf_counter(), system_class.__name__

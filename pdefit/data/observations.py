@@ -26,8 +26,8 @@ class Observations(eqx.Module):
     **Arguments:**
 
     - `ts`: the T times, increasing, (T,), in the system's time unit.
-    - `values`: for each variable its values, (T, ...), in the model's unit; 0 where missing.
-    - `mask`: for each variable where it was observed, of the shape of its values; False where missing.
+    - `values`: for each variable its values, (T, ...), in the model's unit; 0 if missing.
+    - `mask`: for each variable whether each value was observed, of the shape of its values.
     - `sigma`: for each variable one standard deviation of the noise, in the unit of its values. As many axes as they
       have, and broadcastable to them.
     - `positions`: for each variable that was measured at points of its own, their coordinates, (T, n, d) for points that
@@ -166,7 +166,7 @@ class Observations(eqx.Module):
 
     @property
     def first_frame(self) -> int:
-        """The index of the first time at which anything is seen; 0 where nothing ever is."""
+        """The index of the first time with an observed value; 0 if there is none."""
         masks = [np.asarray(m) for m in self.mask.values()]
         return next((i for i in range(self.ts.size) if any(m[i].any() for m in masks)), 0)
 
@@ -208,7 +208,7 @@ class Observations(eqx.Module):
 
         **Arguments:**
 
-        - `sigma`: entries as of `build` for some of the variables. The others keep theirs.
+        - `sigma`: entries as of `build` for some of the variables. The remaining variables keep theirs.
         """
         aligned = {
             n: _align(np.asarray(s, float), self.values[n].shape).astype(self.sigma[n].dtype) for n, s in sigma.items()

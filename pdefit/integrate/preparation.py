@@ -27,7 +27,7 @@ class AbstractPreparation(AbstractInitial):
 
     @property
     def solver(self) -> Any:
-        """The time stepping method, a solver of diffrax or pdefit; None for that of Euler."""
+        """The time stepping method, a solver of diffrax or pdefit; None for Euler's method."""
         return None
 
     @abc.abstractmethod
@@ -68,7 +68,7 @@ def prepare(
 ) -> PyTree:
     """The state in which a protocol of kicks ends, in the precision of its start.
 
-    Steps are those of the preparation's solver in float32. Any state that the system reaches is a legitimate start, so
+    Steps are taken by the preparation's solver in float32. Any state that the system reaches is a legitimate start, so
     accuracy would be of no use.
 
     **Arguments:**
@@ -79,7 +79,7 @@ def prepare(
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
     - `report`: called after every kick with the numbers of kicks done and of all kicks.
 
-    **Errors:** PdefitError where the state is not finite after a kick.
+    **Errors:** PdefitError if the state is not finite after a kick.
     """
     dtype = jax.tree.leaves(preparation.start(system, key))[0].dtype
     rough = cast(system, "float32")

@@ -29,7 +29,7 @@ class Numerics(NamedTuple):
 
     - `solver`: the time stepping method, with a fixed number of stages.
     - `dt`: the largest constant step, in the system's time unit.
-    - `steps`: the tolerance of adaptive steps, which replace those of `dt`.
+    - `steps`: the tolerance of adaptive steps, which replace steps of `dt`.
     - `args`: exogenous inputs of the system.
     """
 
@@ -99,7 +99,7 @@ def choose_numerics(
 
     - `problems`: systems with a state each. Constant steps are stable for all of them.
     - `solver`: `None` is RK4.
-    - `dt`: `None` is 0.8 of the largest stable step, or as of `choose_steps` where a system states none.
+    - `dt`: `None` is 0.8 of the largest stable step, or as of `choose_steps` if a system states none.
     - `steps`, `args`: as of `Numerics`.
     """
     demand_values([(system, (y0, args)) for system, y0 in problems])

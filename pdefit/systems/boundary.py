@@ -59,7 +59,7 @@ class AbstractBoundary(eqx.Module):
         - `axis`: the number of the axis.
         - `spacing`: the size of a cell along the axis, in length units.
 
-        **Returns:** two arrays of extent 1 along the axis; None where both are zero.
+        **Returns:** two arrays of extent 1 along the axis; None if both are zero.
         """
 
     @abc.abstractmethod
@@ -91,7 +91,7 @@ class Periodic(AbstractBoundary):
 
 
 class AbstractEnd(AbstractBoundary):
-    """A condition that may hold at one end of an axis alone. It holds at both where it is given for the axis.
+    """A condition that may hold at one end of an axis alone. It holds at both ends if it is given for the axis.
 
     `parity` is how a field that obeys the homogeneous condition continues beyond the end: 1 evenly, -1 oddly, None
     neither.
@@ -155,7 +155,7 @@ class Robin(AbstractEnd):
     **Arguments:**
 
     - `a`: the factor of u.
-    - `b`: the factor of the slope, in length units if a has none. It has the sign of a where u relaxes to value / a.
+    - `b`: the factor of the slope, in length units if a has none. It has the sign of a if u relaxes to value / a.
     - `value`: the right-hand side, in the unit of a u; default 0.
 
     Each is a number, an array along the edge, a function of time, or the name of an input in `args`.

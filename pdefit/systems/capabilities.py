@@ -28,7 +28,7 @@ class Example:
     - `y0`: the state at `ts[0]`.
     - `ts`: the times, increasing, (n,), in the system's time unit.
     - `dt`: the step, in the same unit.
-    - `space_order`: the order in the size of a cell; None where there is no grid.
+    - `space_order`: the order in the size of a cell; None if there is no grid.
     - `time_order`: the order in the step.
     """
 
@@ -121,7 +121,7 @@ class AbstractMechanical(eqx.Module):
 
 
 class AbstractSwitched(eqx.Module):
-    """Equations with switches (thresholds), to which automatic differentiation is blind where they are hard.
+    """Equations with switches (thresholds), to which automatic differentiation is blind if they are hard.
 
     `is_smooth` is whether the switches of this system are smooth already.
     """
@@ -159,7 +159,7 @@ class AbstractDataState(eqx.Module):
         **Arguments:**
 
         - `observations`: the record.
-        - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
+        - `index`: the state is wanted at `observations.ts[index]`; by default at the start of the record.
         """
 
 
@@ -175,7 +175,7 @@ class AbstractDriven(eqx.Module):
         **Arguments:**
 
         - `observations`: the record.
-        - `frames`: the indices of the times that may be read, increasing. Others are kept to judge the fit.
+        - `frames`: the indices of the times that may be read, increasing. The remaining times are kept to judge the fit.
         """
 
 
@@ -184,7 +184,7 @@ class AbstractDataGuess(eqx.Module):
 
     @abc.abstractmethod
     def guess_from_data(self, parameter: str, observations: Observations) -> np.ndarray | None:
-        """A guess of a parameter, of its shape and in its unit; None where the data do not show it.
+        """A guess of a parameter, of its shape and in its unit; None if the data do not show it.
 
         **Arguments:**
 
@@ -194,7 +194,7 @@ class AbstractDataGuess(eqx.Module):
 
 
 class AbstractDiagnosed(eqx.Module):
-    """A system with scalars worth recording over time."""
+    """A system with diagnostic scalars that are recorded over time."""
 
     @abc.abstractmethod
     def diagnostics(self, t: Array, y: PyTree) -> dict[str, Array]:
@@ -210,7 +210,7 @@ class AbstractDiagnosed(eqx.Module):
 
 
 class AbstractDerived(eqx.Module):
-    """A system with fields that follow from its state, such as the pressure of a flow. Films of runs have them, too."""
+    """A system with derived fields, such as the pressure of a flow. Films of runs hold them, too."""
 
     @abc.abstractmethod
     def derived(self, t: Array, y: PyTree) -> dict[str, Array]:
@@ -228,7 +228,7 @@ class AbstractDerived(eqx.Module):
 
 
 class AbstractBaseline(eqx.Module):
-    """A system with a forecast of its own that an expert would try first.
+    """A system with its own baseline forecast, such as an expert would try first.
 
     Forecasts are compared with it first, then with the last measured frame.
 

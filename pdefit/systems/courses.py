@@ -27,7 +27,7 @@ class Course(NamedTuple):
     - `name`: the path of the input.
     - `knots`: the times at which it may bend, (K,).
     - `curve`: a piecewise polynomial between them, with m components.
-    - `may_move`: whether it is read at another time than that of the step, which may depend on an unknown.
+    - `may_move`: whether it is read at another time than the step's, which may depend on an unknown.
     - `size`: the mean distance from its median over the record; 0 for an input that is constant to round-off.
     """
 

@@ -87,7 +87,7 @@ def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
 
 
 def derived_coords(system: AbstractSystem) -> dict[str, FieldCoords]:
-    """Coordinates of every derived field; empty for a system that has none.
+    """Coordinates of every derived field; empty if there are none.
 
     **Arguments:** `system`: the equations.
     """

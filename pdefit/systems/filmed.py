@@ -19,12 +19,12 @@ class AbstractFilmed(eqx.Module):
     def maps(
         self, ts: np.ndarray, fields: Mapping[str, Iterable[np.ndarray]]
     ) -> dict[str, tuple[np.ndarray, FieldCoords]]:
-        """Fields without time by name, each with its axes; none where they do not follow from the fields of the film.
+        """Fields without time by name, each with its axes; none if they do not follow from the fields of the film.
 
         **Arguments:**
 
         - `ts`: the times of the frames, (n,), in the system's time unit.
-        - `fields`: for each field of the film its n frames, which can be read once; NaN where nothing was observed.
+        - `fields`: for each field of the film its n frames, which can be read once; NaN if nothing was observed.
         """
 
     @abc.abstractmethod

@@ -101,7 +101,7 @@ def face_values(grid: CartesianGrid, u: Array, axis: int, limited: bool = False)
 
 
 def open_faces(grid: CartesianGrid, axis: int, conducting: Array | None = None) -> Array:
-    """1 on faces normal to an axis that something may cross: not on those of `NoFlux` ends, nor of blocks."""
+    """1 on faces normal to an axis with a flux: not on faces of `NoFlux` ends, nor of blocks."""
     inside = jnp.ones(grid.shape, bool) if conducting is None else conducting
     (first, last), shut = edges(inside, axis), closed_ends(grid.boundaries[axis])
     if grid.boundaries[axis].wraps:

@@ -82,7 +82,7 @@ class AbstractGrid(eqx.Module):
 
         - `u`: the field, of the grid's shape.
         - `factor`: the number of points for one of the coarser grid along every axis, by which the shape can be divided;
-          a fraction such as 1.5 where values are averages over cells.
+          a fraction such as 1.5 if values are averages over cells.
         """
         if any(not is_whole(n / factor) for n in self.shape):
             raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
@@ -143,7 +143,7 @@ class CartesianGrid(AbstractGrid):
     - `shape`: the number of cells along each of one to three axes, at least 2.
     - `extent`: the edge lengths of the box, in `length_unit`.
     - `origin`: the lower corner of the box, in `length_unit`; default 0.
-    - `boundary`: one condition for all axes, or one for each; default `NoFlux()`. A mapping from fields to these where
+    - `boundary`: one condition for all axes, or one for each; default `NoFlux()`. A mapping from fields to these if
       the fields of a `ReactionDiffusion` have conditions of their own.
     - `length_unit`: the unit of lengths; default "1".
     """
@@ -174,7 +174,7 @@ class CartesianGrid(AbstractGrid):
         return tuple(boundary.wraps for boundary in self.of(one).boundaries)
 
     def of(self, field: str) -> "CartesianGrid":
-        """The grid with the boundary conditions of a field, or the grid itself where all fields share them.
+        """The grid with the boundary conditions of a field; unchanged if all fields share them.
 
         **Arguments:**
 
@@ -187,7 +187,7 @@ class CartesianGrid(AbstractGrid):
         return dataclasses.replace(self, boundary=self.boundary[field])
 
     def at(self, t: Array | float, args: PyTree) -> "CartesianGrid":
-        """The grid with the values of its boundary conditions at one time, or itself where none depends on it.
+        """The grid with the values of its boundary conditions at one time, or itself if no value depends on time.
 
         **Arguments:**
 

@@ -28,7 +28,7 @@ class AbstractInitial(eqx.Module):
 
 
 class OwnInitial(AbstractInitial):
-    """The state that `AbstractSystem.init` makes of the parameters.
+    """Rule of an initial state: `AbstractSystem.init` at the present parameters.
 
     For an initial state that contains an unknown number, such as the first infected. It follows the parameters of a fit,
     and a constraint of the system is projected. Not for a state that does not depend on them: that is `y0` itself.
@@ -61,20 +61,20 @@ class OwnInitial(AbstractInitial):
 
 
 class Steady(AbstractInitial):
-    """The state at which all fields stand still but those that are held.
+    """Rule of an initial state: a steady state of all fields that are not held.
 
     For gates at a given voltage, and for networks at rest. It follows the parameters of a fit: a value that moves the
     steady state moves the start of the trajectory too. Not for fields that their neighbours shape: cells of a grid are
     taken one by one, as if each were surrounded by its like.
 
-    Iterations are implicit steps in a pseudo-time that grow as the rates fall, from the state of `AbstractSystem.init`. So
-    totals that the equations conserve are those of that state. The last steps are as good as those of Newton, and have the
-    derivative of the implicit function theorem.
+    Iterations are implicit steps in a pseudo-time that grow as the rates fall, from the state of `AbstractSystem.init`.
+    So totals that the equations conserve are the totals of that state. The last steps are as good as those of Newton, and
+    have the derivative of the implicit function theorem.
 
     **Arguments:**
 
-    - `hold`: by field its value, one number or an array of its shape; None for its own in the state that is given, such as
-      that of an unknown initial field. By default all fields stand still.
+    - `hold`: by field its value, one number or an array of its shape; None for its own in the state that is given, such
+      as that of an unknown initial field. By default all fields stand still.
     - `time`: the time at which inputs act, in the system's time unit; default 0.
 
     Source: C. T. Kelley, D. E. Keyes, SIAM J. Numer. Anal. 35:508 (1998), doi:10.1137/S0036142996304796.
@@ -93,7 +93,7 @@ class Steady(AbstractInitial):
         **Arguments:**
 
         - `system`: the equations.
-        - `y`: a state, whose held fields count and whose others begin the iterations.
+        - `y`: a state, whose held fields count and whose free fields begin the iterations.
         - `args`: the inputs of the equations.
         """
         return self._steady_state(system, y, args)[0]
@@ -101,7 +101,7 @@ class Steady(AbstractInitial):
     def checked(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
         """The state of a system as of `state`.
 
-        **Errors:** PdefitError where a field is unknown or none is left to stand still, or where no state was found.
+        **Errors:** PdefitError if a field is unknown or none is left to stand still, or if no state was found.
         """
         fields = named_fields(y)
         if missing := [name for name in self.hold if name not in fields]:
@@ -176,7 +176,7 @@ def _part(change: Array, scale: Array) -> Array:
 
 
 def _vector(fields: list[Array], local: bool) -> tuple[Callable[[list[Array]], Array], Callable[[Array], list[Array]]]:
-    """Maps from fields to the unknowns of linear systems and back: those of every cell, or all elements together."""
+    """Maps from fields to the unknowns of linear systems and back: by cell, or all elements together."""
     if local:
         return lambda parts: jnp.stack(parts, axis=-1), lambda z: [z[..., i] for i in range(z.shape[-1])]
     return lambda parts: ravel_pytree(parts)[0], ravel_pytree(fields)[1]

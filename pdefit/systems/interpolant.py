@@ -28,8 +28,8 @@ class Interpolant(eqx.Module):
     Methods:
 
     - `linear` joins neighbours by straight lines. Its error falls with the square of the distance between knots.
-    - `cubic` has continuous first derivatives. Its slope at a knot is that of the parabola through the neighbours. Its
-      error falls with the third power of the distance.
+    - `cubic` has continuous first derivatives. Its slope at a knot is the slope of the parabola through the neighbours.
+      Its error falls with the third power of the distance.
 
     **Arguments:**
 

@@ -42,7 +42,7 @@ class AbstractSplit(eqx.Module):
 class AbstractDiagonal(AbstractSplit):
     """Equations y' = N(t, y) + L y whose linear part is diagonal in a basis: Fourier modes, cosines, harmonics.
 
-    Eigenvalues may be complex, as those of waves are. The implicit solve of IMEX solvers follows, and the matrix
+    Eigenvalues may be complex, as for waves. The implicit solve of IMEX solvers follows, and the matrix
     exponentials of `ETDRK4`.
     """
 
@@ -59,7 +59,7 @@ class AbstractDiagonal(AbstractSplit):
         """The eigenvalues of L, in one over the system's time unit, in arrays that broadcast against the modes."""
 
     def explicit_modes(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
-        """The coefficients of N(t, y). Override it where N is computed in the basis, which saves two transforms.
+        """The coefficients of N(t, y). Override it if N is computed in the basis, which saves two transforms.
 
         **Arguments:** as of `explicit`.
         """

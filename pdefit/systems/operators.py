@@ -43,7 +43,7 @@ def laplacian(grid: CartesianGrid, u: Array) -> Array:
 def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | None = None) -> Array:
     """Diffusion div(D grad u), at cell centres.
 
-    Fluxes along another gradient are written with it, too: that of chemotaxis, div(chi u grad c), is `diffuse(grid, chi *
+    Fluxes along another gradient are written with it, too: chemotaxis, div(chi u grad c), is `diffuse(grid, chi *
     u, c)`.
 
     **Arguments:**
@@ -59,7 +59,7 @@ def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | Non
       By default all cells conduct.
 
     With a tensor nothing crosses a `NoFlux` end either: the flux n . D grad u is 0 there. `Neumann` and `Robin` state the
-    slope du/dn, and the tensor on their faces is that of the cell. One that varies there is of first order.
+    slope du/dn, and the tensor on their faces is the cell's. One that varies there is of first order.
     """
     D, axes, shape = jnp.asarray(D, jnp.result_type(u, float)), (grid.ndim,), grid.shape
     if D.ndim == 0 and conducting is None:
@@ -136,7 +136,7 @@ def grad(grid: CartesianGrid, u: Array) -> Array:
 
 
 def broadcast_scalar(x: Array, u: Array) -> Array:
-    """A scalar as an array that broadcasts against a field: of its extent along the last axis, and 1 along the others.
+    """A scalar as an array that broadcasts against a field: of its extent along the last axis, and 1 along other axes.
 
     Along a single axis there is nothing to gain, and the scalar stays one.
 
@@ -160,7 +160,7 @@ def broadcast_scalars(system: System, u: Array) -> System:
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `u`: a field with which the parameters are combined; its shape is that of the grid.
+    - `u`: a field with which the parameters are combined, of the grid's shape.
     """
     names = [n for n in parameters(system) if eqx.is_inexact_array(x := getattr(system, n)) and x.ndim == 0]
     rows = [broadcast_scalar(getattr(system, n), u) for n in names]

@@ -56,7 +56,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
 
         By default it is the largest row sum of |dR/dy|.
 
-        Override it where the reaction becomes much faster later than it is at the initial state.
+        Override it if the reaction becomes much faster later than it is at the initial state.
         """
         leaves, tree = jax.tree.flatten(y)
         time = jnp.zeros((), leaves[0].dtype)
@@ -125,7 +125,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
         return [(name, self._diffusivity(info.diffusivity, u.dtype), u) for (name, info), u in fields]
 
     def _diffusivity(self, declared: str | float | None, dtype: np.dtype | None) -> Array | None:
-        """The diffusivity that a field declares by the name of a parameter or as a number; None where it has none."""
+        """The diffusivity that a field declares by the name of a parameter or as a number; None if it has none."""
         if not isinstance(declared, str):
             return None if declared is None else jnp.asarray(declared, dtype)
         known = [f.name for f in dataclasses.fields(self)]

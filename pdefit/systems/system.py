@@ -93,10 +93,11 @@ def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: t
 
     **Arguments:**
 
-    - `unit`: its unit; default "1". All its numbers are in it. The words `length` and `time` stand for the units of grid
-      and system: `length^2/time` is `um^2/s` on a grid in um. `mm^2/s` is refused there, because numbers are not converted.
-    - `positive`: whether it must be positive, which guesses are checked for.
-    - `doc`: the parameter in words, for tables.
+    - `unit`: the unit of all its numbers; default "1". The words `length` and `time` stand for the units of grid
+      and system: `length^2/time` is `um^2/s` on a grid in um. `mm^2/s` is refused there, because numbers are not
+      converted.
+    - `positive`: whether it must be positive; guesses are checked for it.
+    - `doc`: a description for tables.
     - `dims`: the axes of an array parameter, by dimensions that `AbstractSystem.coords` labels. Tables then have names
       such as `gm.Mars` in place of `gm.4`.
     - `kwargs`: passed on to `equinox.field`, such as `default`.
@@ -120,7 +121,7 @@ def constant(*, unit: str = "1", doc: str = "", converter: Callable[[Any], Any] 
 def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]:
     """The declared parameters of a system or an observation operator by name, each with its `ParameterInfo`.
 
-    The units of its constants are checked along with those of a system's parameters.
+    The units of a system's constants are checked, too.
 
     **Arguments:**
 
@@ -148,7 +149,7 @@ def unit_in(system: AbstractSystem, declared: str, name: str) -> str:
 
     - `system`: the system.
     - `declared`: the unit as of `parameter`.
-    - `name`: of what is declared, for errors.
+    - `name`: the name of the declared array, for errors.
 
     **Errors:** PdefitError for another unit of length or time than the system's.
     """

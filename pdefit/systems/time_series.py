@@ -24,7 +24,7 @@ READINGS: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("readings", defa
 
 
 def note(read: Any, t: Any) -> None:
-    """Keep that an input is read, where this is asked for.
+    """Record that an input is read, if requested.
 
     **Arguments:**
 
@@ -65,7 +65,7 @@ class TimeSeries(eqx.Module):
     - `sigma`: the standard deviation of the values: one number, or an array that broadcasts to their shape. With
       the method `smooth` the mean square residual is then one in units of it. Without it, generalised cross validation
       chooses the smoothness. `pdefit.priors.Measured` needs it.
-    - `knots`: times that replace `times`, (K,), or their number. The values at the knots are those of a least-squares
+    - `knots`: times that replace `times`, (K,), or their number. The values at the knots come from a least-squares
       fit. By default every time is a knot.
 
     Sources: F. N. Fritsch, J. Butland, SIAM J. Sci. Stat. Comput. 5:300 (1984), doi:10.1137/0905021; C. H. Reinsch,
@@ -132,7 +132,7 @@ class TimeSeries(eqx.Module):
         return eqx.tree_at(lambda series: series.values, self, values)
 
     def misfit(self) -> Array:
-        """The series at measured times minus what was measured, in standard deviations; 0 where that is missing."""
+        """The series at measured times minus what was measured, in standard deviations; 0 if that is missing."""
         if self.measured is None:
             raise PdefitError("A time series expects the standard deviation of its values (sigma) for its misfit")
         times, values, sigma = self.measured
@@ -166,13 +166,13 @@ def increasing(knots: Any, name: str, owner: str = "A time series") -> np.ndarra
 
 
 def interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str, clip: bool = True) -> Array:
-    """The interpolated values at one time. Only those of the methods `linear` and `smooth` are linear in the values.
+    """The interpolated values at one time. Only the methods `linear` and `smooth` are linear in the values.
 
     **Arguments:**
 
     - `times`, `values`: the knots, (K,), and the values there, (K, ...).
     - `t`: the time.
-    - `method`: `linear`, `cubic` for monotone slopes, or `smooth` for those of parabolas.
+    - `method`: `linear`, `cubic` for monotone slopes, or `smooth` for the slopes of parabolas.
     - `clip`: whether values stay constant beyond the knots.
     """
     times, n, dtype = jnp.asarray(times), values.shape[0], values.dtype
@@ -227,7 +227,7 @@ def _columns(fit: Callable[..., np.ndarray], times: Any, values: Any, sigma: Any
 
 
 def _regression(knots: np.ndarray, method: str, t: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The values at knots that fit others by least squares."""
+    """The values at knots that fit given values by least squares."""
     # monotone slopes are not linear in the values; those of parabolas are near to them
     of = "linear" if method == "linear" else "smooth"
     basis = np.asarray(_basis(knots, t, of))

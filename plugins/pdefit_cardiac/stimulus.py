@@ -77,7 +77,7 @@ class Stimulus(eqx.Module):
 
         - `t`: the time, in ms.
         - `grid`: the cells of the tissue.
-        - `dtype`: the type of the result; by default that of `strength`.
+        - `dtype`: the type of the result; by default the type of `strength`.
         """
         begun = (t - self.times) / self.rise
         pulse = self.strength * (_smooth_step(begun) - _smooth_step(begun - self.duration / self.rise))

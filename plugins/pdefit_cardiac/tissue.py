@@ -101,7 +101,7 @@ def spread(system: AbstractTissue, D: Array, u: Array) -> Array:
 
 
 def driven(system: AbstractTissue, t: Any, rates: Any, args: Any) -> Any:
-    """Rates of change with the current of a stimulus added to that of u. In blocks they are zero.
+    """Rates of change with the current of a stimulus added to the rate of u. In blocks they are zero.
 
     **Arguments:**
 

@@ -48,7 +48,7 @@ def topological_charge(phase: np.ndarray) -> np.ndarray:
 def singularities(
     ts: np.ndarray, frames: Iterable[np.ndarray], level: float, delay: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Phase singularities: for each the number of its frame (k,), the first cell of its square (k, 2), and its charge (k,).
+    """Phase singularities: their frame numbers (k,), the first cells of their squares (k, 2), and charges (k,).
 
     The phase is the angle in the plane of the voltage before and now, around a level. The tip of a wave that turns
     counterclockwise has charge 1. Voltages are means over 3 x 3 cells, so that noise makes few false pairs. Frames before
@@ -57,7 +57,7 @@ def singularities(
     **Arguments:**
 
     - `ts`, `frames`, `level`: as of `activation_times`, on a plane.
-    - `delay`: between the two voltages. A short one places tips well, and a long one bears more noise.
+    - `delay`: between the two voltages. A short delay locates tips well, and a long delay tolerates more noise.
 
     Source: R. A. Gray, A. M. Pertsov, J. Jalife, Nature 392:75 (1998), doi:10.1038/32164.
     """

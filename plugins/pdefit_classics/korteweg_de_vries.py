@@ -19,7 +19,7 @@ class KortewegDeVries(pdefit.SpectralSystem, AbstractConservative, AbstractVerif
     """Long waves that steepen and disperse: u_t + a u u_x + d u_xxx = 0, in a periodic box.
 
     The initial state is one soliton, 3 c / a sech(sqrt(c / d) (x - x_0 - c t) / 2)^2. It keeps its shape where the box is
-    much longer than sqrt(d / c), and passes through others with no more than a shift.
+    much longer than sqrt(d / c), and passes through other solitons with no more than a shift.
 
     **Arguments:**
 

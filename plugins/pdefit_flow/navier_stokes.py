@@ -76,7 +76,7 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
       at walls. Its vectors lie on the rim of the grid, and all conditions of the grid are `Dirichlet()`.
     - `compressible`: whether the fluid is a layer that exchanges fluid with its surroundings: it has no pressure, and its
       divergence is free; default False.
-    - `unit_of_time`: the unit of time; default "1". With that of lengths it is the unit of the velocity.
+    - `unit_of_time`: the unit of time; default "1". Together with the unit of lengths it gives the unit of velocities.
 
     A window has the velocity through its rim, the velocity along it, and no other condition. Its initial state takes on
     the velocity through the rim at the first time of `rim`.

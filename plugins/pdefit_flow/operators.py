@@ -43,7 +43,7 @@ class Edges(NamedTuple):
         **Arguments:**
 
         - `axis`: the number of the axis.
-        - `number`: that of the component.
+        - `number`: the number of the component.
         """
         lower, upper = self.corners[axis]
         return lower[:, number], upper[:, number]
@@ -133,7 +133,7 @@ def curvature(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None
 
 
 def _condition(grid: pdefit.CartesianGrid, axis: int, ends: Pair | None) -> AbstractBoundary:
-    """The condition at the ends of an axis: values there, or that of the grid."""
+    """The condition at the ends of an axis: values there, or the grid's condition."""
     return grid.boundaries[axis] if ends is None else Ends(Dirichlet(ends[0]), Dirichlet(ends[1]))
 
 
@@ -142,7 +142,7 @@ def laplacian(grid: pdefit.CartesianGrid, u: Array, normal: int | None = None, e
 
     **Arguments:**
 
-    - `grid`: the cells and the boundary conditions of what is differentiated.
+    - `grid`: the cells and boundary conditions of the differentiated field.
     - `u`: a scalar at centres, or the component on its faces.
     - `normal`: the axis along which the component points; None for a scalar.
     - `edges`: the velocity on the rim; by default that of walls.

@@ -24,7 +24,7 @@ def project(
 ) -> Velocity:
     """The nearest velocity without divergence. Between walls it is linear, symmetric and idempotent.
 
-    What is subtracted is the gradient of `potential`. The velocity on the rim of a box stays as it is.
+    The gradient of `potential` is subtracted. The velocity on the rim of a box stays as it is.
 
     **Arguments:** as of `potential`.
     """

@@ -34,7 +34,7 @@ class RayleighBenard(AbstractPressure, AbstractVerifiable):
         T_t + div (u T) = w + kappa lap T
         u_t + div (u u) = - grad p + nu lap u + buoyancy T e_z,   div u = 0
 
-    T is the deviation of the temperature from that of conduction, which falls from 1/2 to -1/2. The plates at z = 0 and
+    T is the deviation of the temperature from the conductive profile, which falls from 1/2 to -1/2. The plates at z = 0 and
     1 do not move nor change their temperature. The box is periodic along x, and 1 high.
 
     - Units "diffusive" have the time in which heat diffuses through the height: kappa = 1, nu = Pr, buoyancy = Ra Pr.

@@ -17,7 +17,7 @@ class CuckerSmale(
     pdefit.capabilities.AbstractVerifiable,
     pdefit.capabilities.AbstractConservative,
 ):
-    """n particles in the plane, each of which takes over the velocity of the others, the near ones most.
+    """n particles in the plane, each of which aligns its velocity with the rest, with near ones most.
 
         x_i' = v_i
         v_i' = 1/n sum_j (1 + r^2)^-gamma (v_j - v_i) - 1/n sum_j grad U(r)

@@ -33,7 +33,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, x: Array) -> "Pairs":
-        """Those of positions (n, d)."""
+        """The pairs of positions (n, d)."""
         separation = x.T[:, None, :] - x.T[:, :, None]
         squared = jnp.sum(separation**2, axis=0)
         apart = squared > 0
@@ -52,10 +52,10 @@ class AbstractGravity(
 ):
     """Point masses that attract each other. A subclass gives their equation of motion.
 
-    Only the products GM enter: a common factor of all masses is a change of units. A planet's own mass shows only in
-    what it does to the others, so its control needs float64: 1 % of Mercury's mass moves a body by 1e-7 au in 600 days.
-    Time is in `day`. Coincident bodies exert no force on each other. Where only positions were observed, a start from
-    data takes its velocities from two-body orbits about body 0 through neighbouring frames.
+    Only the products GM enter: a common factor of all masses is a change of units. A planet's own mass shows only in its
+    pull on other bodies, so its control needs float64: 1 % of Mercury's mass moves a body by 1e-7 au in 600 days. Time is
+    in `day`. Coincident bodies exert no force on each other. If only positions were observed, a start from data takes
+    its velocities from two-body orbits about body 0 through neighbouring frames.
     """
 
     time_unit: ClassVar[str] = "day"

@@ -48,7 +48,7 @@ class Glycolysis(pdefit.AbstractSystem, AbstractVerifiable):
 
     - `J0`: inflow of glucose.
     - `k1`, `K1`, `q`: rate of the first reaction, the ATP that inhibits it, and how steeply.
-    - `k2`, `k3`, `k4`, `k5`, `k6`: rates of the others; k5 uses ATP up.
+    - `k2`, `k3`, `k4`, `k5`, `k6`: rates of the remaining reactions; k5 uses ATP up.
     - `N`, `A`: all of NAD and NADH, and of ADP and ATP.
     - `kappa`, `psi`, `k`: exchange with the outside, the ratio of the volumes, and decay outside.
     - `start`: the initial concentrations, (7,).

@@ -63,14 +63,14 @@ class Robertson(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative)
 
 
 class TwoSpecies(NamedTuple):
-    """The parts `y1` and `y2` of two species; that of the third is what is left."""
+    """The parts `y1` and `y2` of two species; the third is the remainder."""
 
     y1: Float[Array, ""]
     y2: Float[Array, ""]
 
 
 class ReducedRobertson(pdefit.AbstractSystem, AbstractVerifiable):
-    """The reactions of `Robertson` in two species, with the third as what is left of 1.
+    """The reactions of `Robertson` in two species, with the third as the remainder to 1.
 
         y1' = -k1 y1 + k3 y2 (1 - y1 - y2)
         y2' = k1 y1 - k3 y2 (1 - y1 - y2) - k2 y2^2

@@ -24,7 +24,7 @@ class State(NamedTuple):
 
 
 class FreeInvasion(pdefit.AbstractSystem, AbstractStable, AbstractVerifiable):
-    """Invasion of free space by cells: u_t = div(D(u) grad u) + w f(u), with two functions of the density that nobody knows.
+    """Invasion of free space by cells: u_t = div(D(u) grad u) + w f(u), with two unknown functions of the density.
 
     All wells are one state; they exchange nothing. D and f are terms:
     a series or a spline to be fitted, or a formula. Fisher's equation is D constant and f = r u (1 - u / K). With a lag growth

@@ -132,7 +132,7 @@ class AbstractSphereFlow(
     def _coords(self, name: str, power: int, axis: str = "") -> FieldCoords:
         """The coordinates of a scalar, or of a component of a vector along an axis.
 
-        The unit is that of a velocity (power 1), of a rate (0), or of an acceleration (2).
+        The unit belongs to a velocity (power 1), a rate (0), or an acceleration (2).
         """
         length, time = self.sphere.length_unit, self.time_unit
         below = "" if time == "1" else f"/{time}^2" if power == 2 else f"/{time}"
@@ -214,5 +214,5 @@ _HELD = 1e-6
 
 
 def _no_mean(modes: Modes) -> Modes:
-    """Modes without that of degree 0."""
+    """Modes without degree 0."""
     return modes.at[0, 0, 0].set(0.0)

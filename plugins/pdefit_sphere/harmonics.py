@@ -103,7 +103,7 @@ def scalars(degree: int, theta: np.ndarray, phi: np.ndarray) -> np.ndarray:
 def quadrature(latitudes: int, longitudes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Colatitudes, from north to south, and longitudes of a grid, and the weights (n_theta,) of its points.
 
-    The weights are those of the rule of Gauss and Legendre, which is exact up to the degree 2 n_theta - 1.
+    The weights belong to Gauss-Legendre quadrature, which is exact up to the degree 2 n_theta - 1.
 
     **Arguments:**
 

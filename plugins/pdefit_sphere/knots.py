@@ -63,7 +63,7 @@ def projection(knots: tuple[int, int], degree: int) -> np.ndarray:
     """The potentials of the spline through tangent vectors at knots, (P, 2, K_theta, K_phi, 2).
 
     Splines go along circles of latitude, and along meridians across both poles. There a component along theta or phi
-    changes its sign. What is left of the spline are its vector harmonics up to a degree. They are smooth at the poles,
+    changes its sign. The spline is then projected onto its vector harmonics up to a degree. They are smooth at the poles,
     where the components of a spline need not fit each other.
 
     **Arguments:**

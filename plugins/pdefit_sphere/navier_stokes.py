@@ -40,7 +40,7 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable, AbstractReduced):
 
     - `sphere`: the degree of the harmonics, and the radius R.
     - `viscosity`: the kinematic viscosity.
-    - `bulk_viscosity`: that of expansion, beside the other; default 0.
+    - `bulk_viscosity`: the viscosity of expansion; default 0.
     - `drag`: the rate at which friction slows the fluid down; default 0.
     - `rotation`: the rate at which the frame of the velocities rotates about the poles; default 0. Its centrifugal force is
       left out, as it is where gravity balances it.
@@ -50,7 +50,7 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable, AbstractReduced):
     - `delay`: the time by which the force comes later; default none.
     - `incompressible`: whether a pressure keeps the divergence 0; default False.
     - `hodge`: whether the viscous term is that without curvature; default False.
-    - `unit_of_time`: the unit of time; default "1". With that of lengths it is the unit of the velocity.
+    - `unit_of_time`: the unit of time; default "1". Together with the unit of lengths it gives the unit of velocities.
 
     Sources: M. Samavaki, J. Tuomela, J. Geom. Phys. 148:103543 (2020), doi:10.1016/j.geomphys.2019.103543, for the
     viscous term; J. P. Boyd, Chebyshev and Fourier Spectral Methods (2001), chapter 18, for vector harmonics.

@@ -28,9 +28,9 @@ class Raster(AbstractObservationOperator):
 
     **Arguments:**
 
-    - `theta`: the colatitudes, from 0 at the north pole to pi, (n_theta,), in radians; by default those of the data file.
-    - `phi`: the longitudes, increasing by less than 2 pi, (n_phi,), in radians; by default those of the data file.
-    - `sphere`: that of the system, by default.
+    - `theta`: the colatitudes, from 0 at the north pole to pi, (n_theta,), in radians; by default as in the data file.
+    - `phi`: the longitudes, increasing by less than 2 pi, (n_phi,), in radians; by default as in the data file.
+    - `sphere`: the sphere; by default the system's.
     """
 
     theta: tuple[float, ...] | None = eqx.field(default=None, converter=_angles, static=True)

@@ -35,7 +35,7 @@ def matrix(vector: Float[Array, " 3"]) -> Float[Array, "3 3"]:
 
 
 def rotated(coefficients: Float[Array, "P c"], rotation: Array) -> Float[Array, "P c"]:
-    """The coefficients of f(R^-1 x), for each column those of a scalar field f.
+    """The coefficients of f(R^-1 x), with a scalar field f in each column.
 
     The angles between the turns have no gradient where R takes the x axis to a pole exactly.
 

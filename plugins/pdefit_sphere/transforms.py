@@ -177,7 +177,7 @@ class Sphere(eqx.Module):
 
         **Arguments:**
 
-        - `modes`: those of the field.
+        - `modes`: the modes of the field.
         """
         return modes * jnp.asarray(-self.number / self.radius**2, modes.dtype)[None, None, :]
 
@@ -195,7 +195,7 @@ class Sphere(eqx.Module):
     def pack(self, modes: Modes) -> Float[Array, " P"]:
         """Modes as a list of L (L + 2) coefficients, by degree from 1 and then by order from -l to l.
 
-        Negative orders are those of sines.
+        Negative orders belong to sines.
 
         **Arguments:**
 
@@ -218,7 +218,7 @@ class Sphere(eqx.Module):
     def at(self, psi: Modes, chi: Modes, theta: Any, phi: Any) -> Float[Array, "n 2"]:
         """The components of a tangent field at points, (n, 2).
 
-        At a pole they are those that are met along the meridian phi.
+        At a pole they are the limits along the meridian phi.
 
         **Arguments:**
 

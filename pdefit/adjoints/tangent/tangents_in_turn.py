@@ -124,7 +124,7 @@ class InTurn(AbstractStepper):
 
 
 def _scan(function: Callable, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
-    """`lax.scan`, without a loop where there is one turn."""
+    """`lax.scan`, without a loop if there is one turn."""
     if jax.tree.leaves(xs)[0].shape[0] > 1:
         return lax.scan(function, carry, xs)
     carry, out = function(carry, jax.tree.map(lambda x: x[0], xs))
@@ -132,7 +132,7 @@ def _scan(function: Callable, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree
 
 
 def goes_in_turn(solver: diffrax.AbstractSolver, y: PyTree, tangents: int) -> bool:
-    """Whether `InTurn` can step so many tangents of this state with this solver."""
+    """Test for a number of tangents of this state that `InTurn` can step with this solver."""
     moves = all(eqx.is_inexact_array(x) for x in jax.tree.leaves(y))
     return isinstance(method_of(solver), AbstractExplicit) and tangents <= _MOST and moves
 

@@ -57,7 +57,7 @@ class TangentLinearStepper(AbstractStepper):
     **Arguments:**
 
     - `stepper`: the step of the state.
-    - `tangent`: the derivative of the stepper's arrays, None where they do not move.
+    - `tangent`: the derivative of the stepper's arrays, None if they do not move.
     - `twin`: a stepper whose derivative at the state is taken in place of the first one's; `tangent` is then the
       twin's.
     - `several`: whether `tangent` and the tangents of the state have a leading axis of directions.

@@ -33,9 +33,9 @@ class DenseTimes(NamedTuple):
     **Arguments:**
 
     - `ts`: the times, increasing, (I,), in the system's time unit.
-    - `finer`: 1 for frames of the record, 2 and 4 for those of a record with twice and four times as many, and 0 after
+    - `finer`: 1 for frames of the record, 2 and 4 for frames of a record with twice and four times as many, and 0 after
       its end, (I,).
-    - `nearest`: for each the frame of the record that says what is seen and how well, (I,).
+    - `nearest`: for each the frame of the record whose variables and sigma it takes, (I,).
     """
 
     ts: Float[np.ndarray, " I"]
@@ -82,7 +82,7 @@ class DenseSchedule(ObservationSchedule):
     hidden: tuple[str, ...] = eqx.field(static=True)
 
     def residuals(self, observe: AbstractObservationOperator, y: PyTree, args: PyTree, i: PyTree) -> dict[str, Any]:
-        """All observable values at a time, in units of sigma: those seen now, those of every place, and their ranges."""
+        """All observable values at a time in units of sigma: observed ones, values at every place, and their ranges."""
         data, near = self.observations, self.nearest[i[0]]
         observed = observe.placed(data.positions_at(near))(self.times[i[0]].astype(precision(y)), y, args)
         seen, every, spans = {}, {}, {}
@@ -110,7 +110,7 @@ def _by_place(value: Array) -> Array:
 
 
 class _Total(eqx.Module):
-    """J_r^T J_r of every time and every place, and the ranges of what is observed, of the times so far."""
+    """J_r^T J_r of every time and every place, and the ranges of observed values over the times so far."""
 
     number: Array
     frames: dict[str, Array]
@@ -133,10 +133,10 @@ class Information(NamedTuple):
     **Arguments:**
 
     - `times`: the I times.
-    - `frames`: for each variable the part of every time, (I, p, p); not finite where the model has blown up.
+    - `frames`: for each variable the part of every time, (I, p, p); not finite if the model has blown up.
     - `places`: for each variable with several values the part of every place over the record, (B, p, p).
-    - `prior`: that of priors and regularizers, (p, p).
-    - `observed`: the variables that are observed now; the others are hidden fields.
+    - `prior`: the part of priors and regularizers, (p, p).
+    - `observed`: the variables that are observed now; the remaining ones are hidden fields.
     - `useful`: the frames of the record in which something is fitted, as indices of the times.
     """
 
@@ -149,7 +149,7 @@ class Information(NamedTuple):
 
     @property
     def of_times(self) -> Float[np.ndarray, "I p p"]:
-        """The part of every time, with what is observed now."""
+        """The part of every time, with the variables observed now."""
         return sum(self.frames[name] for name in self.observed)  # pyright: ignore[reportReturnType]
 
 

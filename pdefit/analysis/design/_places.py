@@ -21,8 +21,8 @@ class Place(NamedTuple):
 
     **Arguments:**
 
-    - `words`: where it is.
-    - `middle`: its middle along each axis of the grid, in the unit of coordinates where they are known, else as an index.
+    - `words`: a description of its position.
+    - `middle`: its middle along each axis of the grid, in the unit of coordinates if they are known, else as an index.
     - `axes`: the axes with their units.
     """
 

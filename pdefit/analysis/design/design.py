@@ -28,21 +28,23 @@ _NOTHING = 1e-12
 
 
 def design(objective: Functional, theta: Float[Array, " p"], *, target: str | None = None) -> Design:
-    """The intervals that an experiment would give, and the further observations that would make them shorter.
+    """Optimal design: the expected intervals of an experiment, and the further observations that would shorten them.
 
     The Gauss-Newton matrix is a sum over frames, variables and places. One tangent solve on a schedule with four times as
     many frames, half as long again, and with all fields seen, gives every part of it. Everything else is linear algebra.
-    Sigma is as stated, and no data values are used. Frames between those of the record are seen as the nearest one is.
+    Sigma is as stated, and no data values are used. Frames between the record's frames are observed as the nearest frame
+    is.
 
-    For the plan of an experiment with few unknowns, at values that are near the true ones. Not for unknown fields, and not
-    where the model bends strongly within an interval (`pdefit.profiles` after a fit). A record in segments is taken as
+    For the plan of an experiment with few unknowns, at values near the true ones. Not for unknown fields, and not for a
+    model that is strongly nonlinear within an interval (`pdefit.profiles` after a fit). A record in segments is taken as
     one trajectory.
 
     **Arguments:**
 
     - `objective`: the objective of one record; its observations say when, what and how precisely, whatever their values.
     - `theta`: the point, (p,).
-    - `target`: the name of the unknown that should be known better; by default the one with the widest relative interval.
+    - `target`: the name of the unknown whose interval should shrink; by default the one with the widest relative
+      interval.
 
     Source: A. C. Atkinson, A. N. Donev, R. D. Tobias, Optimum Experimental Designs, with SAS (Oxford, 2007), chapters 9
     and 17.
@@ -96,7 +98,7 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
 
 
 def _sizes(controls: Controls, theta: Array) -> np.ndarray:
-    """The change of every element of theta by which its value changes by as much as it is large, and by 1 where it is 0."""
+    """The change of every element of theta that changes its value by its own size, or by 1 if it is 0."""
     nothing = jnp.zeros(theta.size)
     value, slope = map(np.asarray, jax.jvp(lambda by: moved(controls, theta, by), (nothing,), (jnp.ones(theta.size),)))
     return np.where((value == 0) & (slope != 0), 1 / np.where(slope != 0, slope, 1.0), relative_sizes(controls, theta))
@@ -177,7 +179,7 @@ def _pairs(
 
 
 def _repeated(controls: Controls, data: np.ndarray, prior: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The intervals with a second recording that has an initial state of its own, unknown where that of the first is."""
+    """The intervals with a second recording that has its own initial state, unknown if the first one's is."""
     own = np.flatnonzero(controls.mask(lambda c: c.is_state))
     p = len(data)
     both = np.zeros((p + own.size, p + own.size))

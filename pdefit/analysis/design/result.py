@@ -16,11 +16,11 @@ class Candidate:
 
     **Arguments:**
 
-    - `kind`: `frame` (at one more time), `field` (at every frame of the record once more, or a hidden one), `place` (a part
-      of a variable at every frame once more) or `recording` (a repeat).
+    - `kind`: `frame` (at one more time), `field` (at every frame of the record once more, or a hidden one), `place` (a
+      part of a variable at every frame once more) or `recording` (a repeat).
     - `words`: what it is.
     - `half`: half the width of every interval with it, as a part of the unknown, (p,).
-    - `variable`, `time`, `place`: which variable, when, and the middle of the part, where it has one.
+    - `variable`, `time`, `place`: the variable, the time, and the middle of the part if it has one.
     - `axes`: the axes of the place, with their units.
     - `is_second`: whether it is taken beside the best one of its kind.
     """
@@ -55,16 +55,17 @@ class Cadence:
 
 @dataclasses.dataclass(frozen=True)
 class Design:
-    """Intervals to expect from an experiment, and further observations that would make them shorter.
+    """Expected intervals of an experiment, and further observations that would shorten them.
 
     **Arguments:**
 
     - `names`, `units`: of every element of theta.
     - `estimate`, `low`, `high`: its value, and the ends of its 95 % interval, (p,).
-    - `half`: half the width of that interval, as a part of the value, (p,); infinite where it is undetermined. Of a value of
+    - `half`: half the width of that interval, relative to the value, (p,); infinite if it is undetermined. Of a value of
       zero it is in the unit of the value.
     - `target`: the element that should be known better.
-    - `candidates`: further observations, those of a kind in the order of what they gain, after the best ones of two.
+    - `candidates`: further observations: each kind in the order of its gain, then a second recording, then the best
+      pairs.
     - `cadences`: records with other numbers of frames, the densest first.
     - `ts`: the times of the record.
     """
@@ -95,7 +96,7 @@ class Design:
                         np.where(np.isfinite(candidate.half), 0.0, 1.0))  # fmt: skip
 
     def width(self, half: Float[np.ndarray, " p"] | None = None, k: int | None = None) -> str:
-        """Half an interval in words, such as ±3 % or undetermined; by default that of the target as it is."""
+        """Half width as text, such as ±3 % or undetermined; default: the target's."""
         k = self.target if k is None else k
         x = float((self.half if half is None else half)[k])
         if not math.isfinite(x):
@@ -104,7 +105,7 @@ class Design:
 
     @property
     def enough(self) -> Cadence | None:
-        """The coarsest cadence at which no interval grows more than fewer values explain; None where there is one only."""
+        """The coarsest cadence at which no interval grows more than fewer values explain; None if there is one only."""
         found = None
         for one in self.cadences:
             if one.every >= 1:

@@ -34,16 +34,16 @@ def band(
 ) -> Band:
     """A term with its standard error, from the covariance of a fit by its derivatives (delta method).
 
-    For figures and tables of what was learned, over the inputs that the data visited. Not beyond these: what no data say, a
-    prior or the form of the term says there. A network that is far from linear in its weights has a wider true band.
+    For figures and tables of what was learned, over the inputs that the data visited. Not beyond these: what no data say,
+    a prior or the form of the term says there. A network that is far from linear in its weights has a wider true band.
 
     **Arguments:**
 
     - `functional`, `theta`: a fit of a system with terms, and its estimate, (p,).
     - `name`: of the term, as of `unknown_terms`.
     - `values`: an array for each input of the term, of one shape.
-    - `covariance`: that of theta, (p, p), such as `Intervals.covariance`.
-    - `reference`: inputs at which the term is subtracted, such as `(0.0,)` where the equations do not see a constant.
+    - `covariance`: the covariance of theta, (p, p), such as `Intervals.covariance`.
+    - `reference`: inputs at which the term is subtracted, such as `(0.0,)` if the equations do not depend on a constant.
     """
 
     def at(theta: Array) -> Array:

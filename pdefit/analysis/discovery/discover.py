@@ -35,7 +35,7 @@ class Discovery:
     **Arguments:**
 
     - `found`: the sets that were fitted: the fewest terms of those that the data do not tell apart, and then in the order of
-      the criterion. Of `discover_each` there is none where all blow up.
+      the criterion. Of `discover_each` there is none if all blow up.
     - `values`: the number of measured values.
     - `functional`: the objective of these fits, with all candidates.
     - `draws`: what was best in each repetition with other noise, for which the best set was the truth.
@@ -99,15 +99,15 @@ def discover(
     seed: int = 0,
     later: Observations | None = None,
 ) -> Discovery:
-    """The few candidate formulas that explain the data in the place of learned terms.
+    """Equation discovery: the few candidate formulas that explain the data in place of learned terms.
 
-    The learned trajectory is near that of the truth, so the data move linearly with what is put in the place of a learned
-    term. Candidates are chosen there by what they do to the data, with the noise of the data, and no derivative of data is
-    taken. The best sets are then fitted by the equations themselves, and the choice is made anew around the best of them,
-    until it stands. A set of terms must lower chi2 by the extended Bayesian criterion, and of sets that differ in it by less
-    than 6 the one with the fewest terms is taken.
+    The learned trajectory is near the true one, so the data move linearly with the replacement of a learned
+    term. Candidates are chosen there by what they do to the data, with the noise of the data, and no derivative of data
+    is taken. The best sets are then fitted by the equations themselves, and the choice is made anew around the best of
+    them, until it stands. A set of terms must lower chi2 by the extended Bayesian criterion, and of sets that differ in
+    it by less than 6 the one with the fewest terms is taken.
 
-    For equations with a term of which nothing is known but its inputs. Not where its form is known and its numbers are not:
+    For equations with a term of which only the inputs are known. Not if its form is known and its numbers are not:
     declare these as controls. Formulas that the data do not tell apart are all named (`rivals`).
 
     **Arguments:**
@@ -115,12 +115,12 @@ def discover(
     - `functional`, `theta`: a fit of a system with terms among its controls, and its estimate, (p,).
     - `library`: the candidates; default `TermLibrary()`.
     - `sigma_stated`: whether the noise is known; else it is estimated along by the best set.
-    - `draws`: repetitions with other noise about the trajectory of the best set, which tell how often it would be found if
-      it were the truth; default 0, else 2 or more.
+    - `draws`: repetitions with other noise about the trajectory of the best set, which tell how often it would be found
+      if it were the truth; default 0, else 2 or more.
     - `seed`: of that noise.
     - `later`: the record with its frames after the fitted ones, which each set then predicts; default none.
 
-    **Errors:** PdefitError for a system without unknown terms, for windows that begin at the data, and where the equations
+    **Errors:** PdefitError for a system without unknown terms, for windows that begin at the data, and if the equations
     blow up with every set.
     """
     library = library or TermLibrary()
@@ -149,7 +149,7 @@ def discover_each(
     *,
     sigma_stated: bool = True,
 ) -> list[Discovery]:
-    """Formulas for the learned terms of many fits of one system, each by itself, in one program.
+    """Equation discovery for the learned terms of many fits of one system, each by itself, in one program.
 
     For many draws, animals or devices: how often is a term found? Steps must be constant.
 

@@ -19,8 +19,8 @@ SATURATING = {"saturation": "{0} / (K + {0})", "hill": "{0}^2 / (K^2 + {0}^2)"}
 class TermLibrary:
     """The candidate formulas of learned terms, and how many of them a set may hold.
 
-    Monomials serve where rates are products of what is there. Functions and formulas of one's own are for mechanisms that
-    are suspected; each one more makes it harder to tell the right ones.
+    Monomials serve for rates that are products of state variables. Functions and formulas of one's own are for mechanisms
+    that are suspected; each one more makes it harder to tell the right ones.
 
     **Arguments:**
 

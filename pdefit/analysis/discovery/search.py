@@ -41,7 +41,7 @@ class Search:
     - `most`: the most candidates of a set.
 
     `candidates` are the names of terms, each with a formula. `places` are the elements of theta that are their
-    coefficients, and `constants` those of their constants, -1 for none.
+    coefficients, and `constants` the positions of their constants, -1 for none.
     """
 
     def __init__(self, members: Members, stated: bool, most: int):
@@ -61,7 +61,7 @@ class Search:
         self.others = np.setdiff1d(np.arange(len(names)), [*self.places, *self.weights, *self.constants])
 
     def run(self) -> list[Fitted]:
-        """The sets that every member has fitted, from where it begins to where its best set stands."""
+        """The sets that every member has fitted, from its start to the position of its best set."""
         theta, going = np.array(self.members.theta0), np.arange(self.members.count)
         found: list[Fitted] = [{} for _ in theta]
         # around what is learned, as long as the equations blow up with all sets
@@ -124,7 +124,7 @@ class Search:
     def _chosen(
         self, theta: np.ndarray, value: float, gradient: np.ndarray, matrix: np.ndarray, known: Fitted
     ) -> tuple[list[tuple[int, ...]], np.ndarray]:
-        """The new sets that explain the data best around a point, and where their fits begin."""
+        """The new sets that explain the data best around a point, and the starts of their fits."""
         # some tangent may blow up while the data are met
         if not np.all(np.isfinite(matrix)):
             return [], np.zeros((0, theta.size))

@@ -34,7 +34,7 @@ class LyapunovResult:
     **Arguments:**
 
     - `exponent`: the mean growth rate of a tangent, in 1 / time unit of the system.
-    - `standard_error`: its standard error, from the spread over ten blocks of intervals; NaN where there is none.
+    - `standard_error`: its standard error, from the spread over ten blocks of intervals; NaN if there is none.
     - `growth` (I,): natural logarithm of the growth of the tangent over each interval.
     - `discarded`: number of intervals at the start that were not averaged.
     """
@@ -67,7 +67,7 @@ def lyapunov(
 
     A random tangent is stepped beside the state by the derivative of the discrete step. It is rescaled to length 1 at
     every time of `ts`. The first third of the intervals is discarded: there the tangent turns to the direction that
-    grows fastest. Its length is the rms over all values, each field divided by its own rms in y0 (by 1 where that is
+    grows fastest. Its length is the rms over all values, each field divided by its own rms in y0 (by 1 if that is
     zero).
 
     Over a span of a few Lyapunov times the result describes this piece of the trajectory, not the attractor.

@@ -12,7 +12,7 @@ class Arrivals:
     **Arguments:**
 
     - `error`: mean distance in time from a true peak to the nearest predicted one at the same point, in the unit of the
-      times. Only points with a predicted peak count; NaN where there is none.
+      times. Only points with a predicted peak count; NaN if there is none.
     - `missed`: fraction of the true peaks with no predicted peak within reach.
     """
 
@@ -22,13 +22,13 @@ class Arrivals:
 
 @dataclasses.dataclass(frozen=True)
 class PeakTimes:
-    """Peak times of a forecast and of its baseline, against those of the truth.
+    """Errors of the peak times of a forecast and of its baseline.
 
     **Arguments:**
 
     - `field`: name of the field.
     - `peaks`: number of true peaks, over all points.
-    - `reach`: half the median time between successive true peaks of a point, or the length of the record where no point
+    - `reach`: half the median time between successive true peaks of a point, or the length of the record if no point
       has two.
     - `forecast`, `baseline`: errors of the two.
     """

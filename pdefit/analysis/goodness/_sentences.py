@@ -22,7 +22,7 @@ def no_structure(fit: Quality) -> str:
 
 
 def more_than_counts(fit: Quality) -> str:
-    """The next step where counts scatter by more than Poisson's law."""
+    """The next step if counts scatter by more than Poisson's law."""
     stated = ", ".join(f"{name}: {{gain: {gain:g}, relative: auto}}" for name, gain in fit.counts.items())
     return f"state the variance of the negative binomial (data.sigma={{{stated}}}), and compare"
 
@@ -45,7 +45,7 @@ def excess(fit: Quality) -> tuple[str, ...]:
 
 
 def other_sigma(chi2: float) -> str:
-    """The next step where residuals have another size than sigma."""
+    """The next step if residuals have another size than sigma."""
     return f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto"
 
 
@@ -82,7 +82,7 @@ def evidence_of(fit: Quality) -> tuple[str, ...]:
 
 
 def next_step(fit: Quality) -> str:
-    """The next step where residuals show that the model misses structure."""
+    """The next step if residuals show that the model misses structure."""
     if fit.windows_from_data:
         return (
             "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"

@@ -12,21 +12,22 @@ from pdefit.inverse.uncertainty.intervals import Intervals
 
 @dataclasses.dataclass(frozen=True)
 class Assessment:
-    """The evidence on a fit, with the verdict that it leads to.
+    """Evidence on a fit, and the verdict that follows from it.
 
     **Arguments:**
 
     - `recordings`: the quality of the fit of each recording by name; the name of a single one is empty.
-    - `shift`: sentence about estimates that finer steps or cells move by more than their intervals; empty without any.
-    - `doubt`: why intervals are not to be trusted even where the model fits; empty where they are, or there are none.
-    - `limit`: sentence about how far finer steps and cells move the estimates; empty where that is unknown.
-    - `rounding`: sentence about the precision of the data, where residuals are no larger; empty otherwise.
+    - `shift`: sentence about estimates that finer steps or cells move by more than their intervals; empty if there are
+      none.
+    - `doubt`: reason not to trust the intervals even if the model fits; empty if there is no reason or no interval.
+    - `limit`: sentence about how far finer steps and cells move the estimates; empty if that is unknown.
+    - `rounding`: sentence about the precision of the data, if residuals are no larger; empty otherwise.
     - `numbers`: sentences about numbers that the data do not determine, or that fall to zero.
     - `bound`: numbers that ended at a bound.
-    - `explored`: sentence about other starts of the fit; empty without any.
+    - `explored`: sentence about further starts of the fit; empty if there are none.
     - `intervals`, `unknown`: the intervals of the numbers, or the reason why there are none.
     - `discretisation`: shifts of the estimate with finer steps and cells.
-    - `widened`: by number the ends of its interval that count the correlation of residuals; empty where they have none.
+    - `widened`: by number the ends of the interval that allows for correlated residuals; empty if they are uncorrelated.
     - `effective_values`: the number of independent values that would determine a mean as well; None as of `widened`.
     - `sections`: by recording the section `fit` of `summary.json`.
     - `verdict`: the verdict on the fit.
@@ -50,7 +51,7 @@ class Assessment:
 
     @property
     def chi2_per_value(self) -> float:
-        """The mean squared residual of all recordings in units of sigma: 1 where the model and sigma are right."""
+        """The mean squared residual of all recordings in units of sigma: 1 if the model and sigma are right."""
         each = self.recordings.values()
         return sum(one.chi2 for one in each) / max(sum(one.values for one in each), 1)
 

@@ -1,4 +1,4 @@
-"""Standard errors where residuals are correlated: the factor by which they exceed those of independent residuals."""
+"""Standard errors for correlated residuals: the factor by which they exceed standard errors of independent residuals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -65,7 +65,7 @@ def correlated(films: Sequence[ResidualFilm]) -> Correlated | None:
 
 
 def _lagged(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Sums of x_i x_(i+lag) for every lag along some axes, and over all others."""
+    """Sums of x_i x_(i+lag) for every lag along some axes, and over the remaining axes."""
     shape = [2 * x.shape[a] for a in axes]
     power = np.abs(np.fft.rfftn(x, shape, axes)) ** 2
     others = tuple(range(len(axes), x.ndim))

@@ -46,11 +46,11 @@ class Discretisation:
     **Arguments:**
 
     - `names` (p,): of the elements of theta.
-    - `shifts`: by what is finer (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN where unknown.
-    - `unchecked`: by what is finer, the reason why there is no shift.
+    - `shifts`: by refinement (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN if unknown.
+    - `unchecked`: by `step` or `grid`, the reason why there is no shift.
     - `untested`: sentences about what could be finer and was not tried.
-    - `changes`: by what is finer, the changes of the weighted residuals of every recording.
-    - `limit`: sentence about the largest relative change of an estimate; empty where none is known.
+    - `changes`: by `step` or `grid`, the changes of the weighted residuals of every recording.
+    - `limit`: sentence about the largest relative change of an estimate; empty if none is known.
     """
 
     names: list[str]
@@ -62,7 +62,7 @@ class Discretisation:
 
     @property
     def worst(self) -> np.ndarray:
-        """The larger shift of every element of theta; NaN where none is known."""
+        """The larger shift of every element of theta; NaN if none is known."""
         if not self.shifts:
             return np.full(len(self.names), np.nan)
         each = np.stack(list(self.shifts.values()))
@@ -71,7 +71,7 @@ class Discretisation:
 
     @property
     def decides(self) -> bool:
-        """Whether an estimate moves by more than its interval."""
+        """Test for an estimate that moves by more than its interval."""
         return bool(np.any(np.abs(self.worst) > DECIDES))
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Discretisation:
 def _times(shift: float) -> str:
     """Shift in words.
 
-    Beyond a thousand half widths its digits mean nothing. This happens where data without noise leave intervals of
+    Beyond a thousand half widths its digits mean nothing. This happens if data without noise leave intervals of
     round-off.
     """
     return f"{shift:+.2g}" if abs(shift) < 1000 else f"more than {np.sign(shift) * 1000:+.0f}"
@@ -109,7 +109,7 @@ def _times(shift: float) -> str:
 def discretisation(
     found: Fit, known: Intervals | None, *, same_cells: bool = False, noiseless: bool = False
 ) -> Discretisation:
-    """Shifts of an estimate with half the step, and with half the cell width where that is cheap.
+    """Shifts of an estimate with half the step, and with half the cell width if that is cheap.
 
     Each costs one trajectory.
 

@@ -28,7 +28,7 @@ class Verdict:
 
     - `word`: one of WORDS.
     - `reasons`: the evidence in order of weight: first what decides, then doubts about the intervals.
-    - `next`: what to do; empty where nothing is to be done.
+    - `next`: the next step for the user; empty if there is none.
     """
 
     word: str
@@ -90,7 +90,7 @@ class Quality:
     **Arguments:**
 
     - `chi2`, `values`: the sum of squared residuals, and their number.
-    - `whiteness`: correlations of neighbouring residuals, by variable and axis. None where residuals are far below
+    - `whiteness`: correlations of neighbouring residuals, by variable and axis. None if residuals are far below
       sigma, as of data without noise: they are then errors of rounding.
     - `controls`: number of the numbers that were fitted.
     - `converged`: whether the optimizer found a minimum.
@@ -99,19 +99,19 @@ class Quality:
     - `sigma_stated`: whether somebody stated it, so that it was not estimated from the data.
     - `noiseless`: whether the data have no noise, so that sigma is only a weight.
     - `of_range`: root mean square of the residuals as a part of the range of their variable, the largest of all.
-    - `heldout`: chi2 per value of the held frames, with the variance of their predictions, and the number of their values;
-      None without any.
+    - `heldout`: chi2 per value of the held frames, with the variance of their predictions, and the number of their
+      values; None without any.
     - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
     - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
     - `explained`: part of the variance of the data that the model explains, counting the numbers that were fitted.
-    - `counts`: by variable of counts the values for one count; their sigma is that of Poisson's law.
+    - `counts`: by variable of counts the values for one count; their sigma follows Poisson's law.
     - `courses`: the names of unknown functions of time.
     - `structures`: tests for smooth structure.
     - `suspects`: held values that explain the structure.
     - `noise`: ways in which the noise is not as stated.
-    - `refined`: the quality of the same residuals less their errors of the discretisation, where those were measured.
+    - `refined`: the quality of the same residuals less their errors of the discretisation, if those were measured.
     """
 
     chi2: float
@@ -144,12 +144,12 @@ class Quality:
 
     @property
     def chi2_per_value(self) -> float:
-        """The mean squared residual in units of sigma: 1 where the model and sigma are right."""
+        """The mean squared residual in units of sigma: 1 if the model and sigma are right."""
         return self.chi2 / max(self.values, 1)
 
     @property
     def free_values(self) -> int:
-        """Number of values less that of the controls. Of the values of an unknown field, data determine some: it keeps half."""
+        """Values less controls, but at least half of the values, since data determine only a part of a field."""
         return max(self.values - self.controls, (self.values + 1) // 2, 1)
 
     @property
@@ -181,7 +181,7 @@ class Quality:
 
     @property
     def unheld(self) -> bool:
-        """Test for held-out frames that are fitted worse than the others: the ratio of two variances, by its F quantile."""
+        """Test for held-out frames fitted worse than the fitted frames: the ratio of two variances, by its F quantile."""
         if self.heldout is None:
             return False
         score, count = self.heldout

@@ -27,9 +27,9 @@ def suspects(
     """Held values that explain all structure of the residuals, the surest first; empty without one.
 
     The score test of each value, beside what fitted numbers take up. Its level is divided by the number of values. The
-    variance is that of the residuals beside the change, at least 1, where sigma is known, or else that of the jackknife. A
-    value is named only where residuals are `clean` without its part: a missing term, or a noise with a memory, resembles
-    many values a little.
+    variance is the variance of the residuals beside the change, at least 1, if sigma is known, or else the jackknife
+    variance. A value is named only if residuals are `clean` without its part: a missing term, or a noise with a memory,
+    resembles many values a little.
 
     **Arguments:**
 
@@ -89,10 +89,10 @@ def suspects(
 def without_discretisation(
     residuals: Residuals, directions: Sequence[Residuals], finer: Sequence[Residuals]
 ) -> dict[str, np.ndarray]:
-    """Residuals less what finer steps and cells take away, as far as fitted numbers leave it there.
+    """Residuals corrected for discretisation errors, after projection onto the complement of fitted numbers.
 
-    With half of either, an error of order q falls to a part 2^-q of itself. So the error is -1 to -2 times the change. A
-    multiple beyond that is none of the discretisation.
+    With half the step or cell, an error of order q falls by a factor 2^-q. So the error is -1 to -2 times the change. A
+    multiple beyond that is not an error of the discretisation.
     """
     changes = np.stack([_flat(residuals, d) for d in finer], 1)
     changes = _beside(changes, _taken(residuals, directions))

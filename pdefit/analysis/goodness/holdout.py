@@ -18,7 +18,7 @@ from pdefit.inverse.uncertainty.influences import PART, whole_change
 def held_frames(
     ts: np.ndarray, fraction: object, formulations: Sequence[AbstractFormulation], first: int = 0
 ) -> np.ndarray:
-    """Indices of frames to keep out of a fit, evenly spread over those that may be.
+    """Indices of held-out frames, evenly spread over the eligible frames of a fit.
 
     The first and the last frame stay in the fit, and so does every frame at which a window starts. A window that starts
     from data has used that frame.
@@ -26,9 +26,9 @@ def held_frames(
     **Arguments:**
 
     - `ts` (T,): times of the fitted frames.
-    - `fraction`: part of them to keep out, from 0 to 0.5, or the numbers of the frames, of which the first is 0.
+    - `fraction`: the fraction of frames to hold out, from 0 to 0.5, or the numbers of the frames, counted from 0.
     - `formulations`: how the stages of the fit cut the record into windows.
-    - `first`: the index of the first frame, before which nothing is seen; default 0.
+    - `first`: the index of the first frame with data; default 0.
     """
     if isinstance(fraction, list | tuple):
         return _named(ts, fraction, formulations, first)
@@ -80,9 +80,9 @@ def heldout_score(
     frames: np.ndarray,
     errors: Sequence[np.ndarray] = (),
 ) -> tuple[float, int]:
-    """Mean squared residual at the held frames over its predicted variance (chi2 per value), and the number of values in it.
+    """Mean squared residual at held frames over its predicted variance (chi2 per value), and the number of values.
 
-    The variance is that of the noise and that of the prediction. The latter costs a forward run for each error.
+    The variance is the sum of the variances of noise and prediction. The latter costs a forward run for each error.
 
     **Arguments:**
 

@@ -20,7 +20,7 @@ _SMALLEST_CHI2 = 1 / LARGEST_CHI2
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """One model of the data, as its fit left it.
+    """One fitted model in a comparison of models.
 
     **Arguments:**
 
@@ -30,8 +30,8 @@ class Candidate:
     - `verdict`: the word of the verdict on the fit.
     - `sigma_stated`: whether the noise was known before the fit.
     - `log_evidence`, `log_evidence_noise`: as of `MarginalLikelihood`; None without.
-    - `effective_values`: the number of independent values that would tell as much, where residuals are correlated.
-    - `log_sigma`: the sum of ln sigma over all values; None where it is not known, and taken to be that of all models.
+    - `effective_values`: the number of independent values that would tell as much, if residuals are correlated.
+    - `log_sigma`: the sum of ln sigma over all values; None if it is not known, and taken as equal for all models.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Criteria(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Misfits of all models at frames that none of them was fitted to.
+    """Misfits of all models at frames that no model was fitted to.
 
     **Arguments:**
 
@@ -90,8 +90,8 @@ def criteria(
 ) -> Criteria:
     """AIC, AICc and BIC of a least-squares fit, up to a constant of the data.
 
-    -2 ln L is chi2 + 2 sum ln sigma where sigma is known. Otherwise one factor of sigma is estimated along: n ln(chi2/n)
-    stands for chi2, with one unknown more. Where residuals are correlated, n values count as the `effective_values` that
+    -2 ln L is chi2 + 2 sum ln sigma if sigma is known. Otherwise one factor of sigma is estimated along: n ln(chi2/n)
+    stands for chi2, with one unknown more. If residuals are correlated, n values count as the `effective_values` that
     would tell as much.
 
     **Arguments:**
@@ -100,10 +100,11 @@ def criteria(
     - `unknowns`: the number of fitted numbers.
     - `sigma_known`: whether sigma is as stated; default True.
     - `effective_values`: at most n; default n.
-    - `log_sigma`: the sum of ln sigma, which counts where the models do not share it; default 0.
+    - `log_sigma`: the sum of ln sigma, which counts if the models do not share it; default 0.
 
     Sources: H. Akaike, IEEE Trans. Autom. Control 19:716 (1974), doi:10.1109/TAC.1974.1100705; C. M. Hurvich, C.-L. Tsai,
-    Biometrika 76:297 (1989), doi:10.1093/biomet/76.2.297; G. Schwarz, Ann. Stat. 6:461 (1978), doi:10.1214/aos/1176344136.
+    Biometrika 76:297 (1989), doi:10.1093/biomet/76.2.297; G. Schwarz, Ann. Stat. 6:461 (1978),
+    doi:10.1214/aos/1176344136.
     """
     n = min(effective_values or values, values)
     k = unknowns if sigma_known else unknowns + 1
@@ -137,13 +138,13 @@ def akaike_weights(aic: Sequence[float]) -> np.ndarray:
 
 
 def sigma_is_known(candidates: Sequence[Candidate]) -> bool:
-    """Test for a noise that was stated and that the best residuals agree with; otherwise it is estimated along."""
+    """Test for a stated noise that agrees with the best residuals; otherwise it is estimated with the parameters."""
     best = min(one.chi2 / one.values for one in candidates)
     return all(one.sigma_stated for one in candidates) and _SMALLEST_CHI2 <= best <= LARGEST_CHI2
 
 
 def independent_values(candidates: Sequence[Candidate]) -> int | float | None:
-    """The fewest independent values that any model leaves; None where no residuals are correlated."""
+    """The fewest independent values that any model leaves; None if no residuals are correlated."""
     return min((one.effective_values for one in candidates if one.effective_values is not None), default=None)
 
 
@@ -162,7 +163,7 @@ def held_out(squares: Sequence[np.ndarray], share: float = 1.0) -> HeldOut:
 
 
 def conclusion(candidates: Sequence[Candidate], comparable: bool = True, held: HeldOut | None = None) -> list[str]:
-    """Sentences that say which model is preferred, and how surely. Held-out frames come first, then evidence or BIC.
+    """Sentences on the preferred model and the strength of the evidence: held-out frames first, then evidence or BIC.
 
     **Arguments:**
 

@@ -39,14 +39,14 @@ def judge(found: MemberFits, **facts: Any) -> list[Assessment]: ...
 def judge(
     found: Fit | MemberFits, *, with_intervals: bool | None = None, **facts: Any
 ) -> Assessment | list[Assessment]:
-    """The verdict on a fit, with all evidence that it rests on, as `pdefit fit` finds it.
+    """Verdict on a fit with its evidence, the same as `pdefit fit` prints.
 
-    Of many recordings there is one verdict, and of many members one for each. What is known of the data comes with the fit
-    of an experiment (`load_experiment(NAME).fit()`). For a functional that was built by hand, say it by `facts`. Priors and
-    regularizers do not count. It costs the intervals, a forward run for each fitted number and for each held value, and two
-    for finer steps and cells.
+    Many recordings have one verdict, many members one each. The fit of an experiment (`load_experiment(NAME).fit()`)
+    holds the facts about its data. For a functional built by hand, state them by `facts`. Priors and regularizers do not
+    count. The cost is the intervals, one forward run for each fitted number and each held value, and two for finer steps
+    and cells.
 
-    Members are judged by the size and structure of their residuals, the digits of their data and their bounds alone.
+    Members are judged only by the size and structure of their residuals, the digits of their data and their bounds.
 
     **Arguments:**
 
@@ -114,7 +114,7 @@ def affordable(found: Fit) -> bool:
 
 
 def _known(found: Fit, facts: Mapping[str, Any]) -> dict[str, Known]:
-    """What is known of the data of every recording; recordings without names are counted."""
+    """Facts about the data of every recording; recordings without names are counted."""
     count = len(found.recordings)
     given = found.known or {"" if count == 1 else str(e): Known() for e in range(count)}
     # a sigma that a stage has estimated was not known before
@@ -123,7 +123,7 @@ def _known(found: Fit, facts: Mapping[str, Any]) -> dict[str, Known]:
 
 
 def _intervals(found: Fit, known: Mapping[str, Known], wanted: bool | None) -> tuple[Intervals | None, str]:
-    """The intervals of the numbers, and why there are none where a reason is worth telling."""
+    """The intervals of the numbers, and the reason for their absence if it is worth telling."""
     if not found.functional.controls.tabulated.items or not (affordable(found) if wanted is None else wanted):
         return None, ""
     stated = all(one.sigma_stated for one in known.values())
@@ -170,7 +170,7 @@ def _sections(
 
 
 def _widened(assessed: Assessment, found: Fit, known: Intervals, along: Sequence[Any]) -> Assessment:
-    """The assessment with intervals that count the correlation of residuals, where it can be counted."""
+    """The assessment with intervals that count the correlation of residuals, if it can be estimated."""
     parts = zip(found.recordings, along, strict=True)
     counted = correlated([film for part, a in parts for film in residual_films(part.functional, part.residuals, a)])
     if counted is None:

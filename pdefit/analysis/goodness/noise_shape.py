@@ -64,7 +64,7 @@ def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
     """Shapes of the noise of one variable, from the sizes of its residuals.
 
     One loud frame is an outlier of the instrument. Loud frames near each other are an event in the system that the model
-    misses. So is a loud frame where the fit has an unknown function of time, which bends at its knots alone.
+    misses. So is a loud frame if the fit has an unknown function of time, which bends at its knots alone.
     """
     r = film.residuals
     axes = tuple(range(1, r.ndim))
@@ -121,7 +121,7 @@ def _start(variable: str, square: np.ndarray, usual: float, beyond: float) -> li
 
 
 def _signal(film: ResidualFilm, loud: np.ndarray) -> list[NoiseShape]:
-    """Noise that is larger where the signal is, but for frames that stand out."""
+    """Noise that grows with the signal, apart from frames that stand out."""
     r = film.residuals
     signal = np.abs(film.predicted[1:])
     rest = np.where(np.isin(np.arange(1, len(r)), loud).reshape(-1, *[1] * (r.ndim - 1)), np.nan, r[1:])

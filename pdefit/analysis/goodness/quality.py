@@ -85,9 +85,9 @@ def quality_of(
 def _sizes(functional: Functional, residuals: Mapping[str, np.ndarray], p: int) -> tuple[float, float]:
     """Root mean square of the residuals as a part of the range of their variable, and the part of its variance explained.
 
-    The largest of all variables. The part of the range is infinite where there are no cells: particles and species have no
-    errors but those of the step, which is tried. Fitted numbers count as degrees of freedom, unless data alone cannot
-    determine so many.
+    The largest of all variables. The part of the range is infinite if there are no cells: particles and species have no
+    errors but the errors of the step, which is tried. Fitted numbers count as degrees of freedom, unless data alone
+    cannot determine so many.
     """
     data, tiny, gridded = functional.observations, np.finfo(float).tiny, True
     parts, explained = list[float](), list[float]()
@@ -109,7 +109,7 @@ def _seen(
     held: Sequence[Held],
     sigma_known: bool,
 ) -> dict[str, Any]:
-    """Size of residuals, and what is to be seen in them."""
+    """Size and structure of residuals."""
     chi2, count = sum_of_squares(dict(residuals)), functional.observed_values
     # residuals of round-off and of the last digits of an optimizer are never white, so they are not tested
     tiny = far_below(chi2, count, sigma_known)
@@ -143,7 +143,7 @@ def setting_of(functional: Functional, sigma_known: bool = True) -> Setting:
 
 
 def falling(found: Fit) -> float:
-    """The part of J by which the last quarter of the evaluations of the last stage lowered it; NaN where they are few."""
+    """The part of J by which the last quarter of the evaluations of the last stage lowered it; NaN if they are few."""
     last = [x.loss for x in found.history if x.stage == found.history[-1].stage]
     if len(last) < _FEWEST:
         return float("nan")
@@ -152,7 +152,7 @@ def falling(found: Fit) -> float:
 
 
 def by_frame(functional: Functional, name: str, values: np.ndarray) -> np.ndarray:
-    """Values of a variable (S, I, ...) at the times of the record (T, ...), NaN where nothing was fitted."""
+    """Values of a variable (S, I, ...) at the times of the record (T, ...), NaN if nothing was fitted."""
     layout = functional.layout
     fitted = np.asarray(functional.fitted(name))[layout.counts]
     out = np.full((functional.observations.ts.size, *values.shape[2:]), np.nan)
@@ -232,7 +232,7 @@ def _grid_axes(functional: Functional, name: str, ndim: int) -> tuple[str, ...]:
 
 
 def _correlation(values: np.ndarray, fitted: np.ndarray, axis: int) -> Correlation | None:
-    """Correlation between neighbours along an axis; None where there are none, or all residuals are zero."""
+    """Correlation between neighbours along an axis; None if there are none, or all residuals are zero."""
     values, fitted = np.moveaxis(values, axis, 0), np.moveaxis(fitted, axis, 0)
     both = fitted[:-1] & fitted[1:]
     a, b = values[:-1][both], values[1:][both]

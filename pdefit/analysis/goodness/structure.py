@@ -32,7 +32,7 @@ class Structure(NamedTuple):
     - `where`: what was averaged, in words that follow "residuals of u": `averaged over 4 frames x 4 points along x`.
     - `axes`: the axes along which it was averaged; empty for footprints.
     - `excess`: how far it exceeds what independent noise gives, in standard deviations.
-    - `size`: the root mean square of the structure in units of sigma, 0 where there is less than noise gives; then the
+    - `size`: the root mean square of the structure in units of sigma, 0 if there is less than noise gives; then the
       excess of patches is not above 0.
     """
 
@@ -50,9 +50,9 @@ class ResidualFilm:
     **Arguments:**
 
     - `variable`: its name.
-    - `dims`: names of the axes that have neighbours: `time`, and those of a grid.
-    - `residuals` (T, *space): NaN where nothing was fitted. Axes without neighbours are one, the last.
-    - `predicted` (T, *space): the model's observations in any unit, NaN where unknown.
+    - `dims`: names of the axes that have neighbours: `time`, and the axes of a grid.
+    - `residuals` (T, *space): NaN if nothing was fitted. Axes without neighbours are one, the last.
+    - `predicted` (T, *space): the model's observations in any unit, NaN if unknown.
     - `directions` (k, T, *space): changes of residuals that say nothing against the equation, because fitted numbers
       or finer steps make them.
     """
@@ -65,7 +65,7 @@ class ResidualFilm:
 
     @property
     def weights(self) -> np.ndarray:
-        """The residuals, zero where nothing was fitted."""
+        """The residuals, zero for values that were not fitted."""
         return np.nan_to_num(self.residuals)
 
     def without(self, part: np.ndarray) -> "ResidualFilm":
@@ -126,7 +126,7 @@ def _shapes(dims: tuple[str, ...], sizes: tuple[int, ...]) -> list[tuple[int, ..
 
 
 def _only(dims: tuple[str, ...], time: bool) -> tuple[bool, ...]:
-    """The axis of time, or all others."""
+    """The axis of time, or all other axes."""
     return tuple((d == "time") == time for d in dims)
 
 
@@ -160,7 +160,7 @@ def deviations(ratio: float, degrees: float) -> float:
 def told_from(values: int) -> float:
     """Size of a constant misfit, in units of the noise, that tests of so many values tell in most cases.
 
-    Infinite where neither the correlation of neighbours nor a footprint can exceed its limit.
+    Infinite if neither the correlation of neighbours nor a footprint can exceed its limit.
     """
     spread = 2 / (9 * _DEGREE)
     needed = _DEGREE * ((1 - spread + SURE * np.sqrt(spread)) ** 3 - 1)

@@ -105,13 +105,13 @@ def distrust(word: str, noiseless: bool) -> str:
 
 
 def _on_recording(fit: Quality, evidence: Assessment) -> Verdict:
-    """Verdict on the fit of one recording. All evidence is weighed; what is true at once is said at once.
+    """Verdict on the fit of one recording, from all evidence; all findings that hold are named.
 
-    - Residuals miss structure where chi2 per value, a correlation, a test of smooth structure or held-out frames are
+    - Residuals miss structure if chi2 per value, a correlation, a test of smooth structure or held-out frames are
       beyond their limits (`Quality.misses`).
     - Structure that finer steps and cells take away is the discretisation's, and data that end at a digit end there.
     - Structure in time alone or in space alone, and size without structure, are the noise's.
-    - Whatever remains is the model's. Where the optimizer recognised no minimum, it is so only if J stands still, and
+    - Whatever remains is the model's. If the optimizer recognised no minimum, it is so only if J stands still, and
       fell lately by less than the structure holds.
     """
     doubtful = fit.misses or not fit.at_minimum
@@ -179,7 +179,7 @@ def _fitted(fit: Quality, limit: str) -> Verdict:
 
 
 def _noise_alone(fit: Quality) -> Verdict | None:
-    """Verdict where all that residuals show is noise of another kind than stated; None where it is not."""
+    """Verdict if residuals show only noise of another kind than stated; None otherwise."""
     chi2, named = fit.chi2_per_value, tuple(n.words for n in fit.noise)
     remedies = "; ".join(n.remedy for n in fit.noise if n.kind != "start")
     if fit.unheld or fit.eventful or fit.suspects:
@@ -221,7 +221,7 @@ def _strength(fit: Quality, kind: str) -> float:
 
 
 def _not_converged(fit: Quality) -> Verdict:
-    """Verdict where the optimizer recognised no minimum."""
+    """Verdict if the optimizer recognised no minimum."""
     still = fit.falling < _STANDS_STILL
     why = "the optimizer recognised no minimum"
     if fit.falling == fit.falling:

@@ -24,7 +24,7 @@ class Unseen(NamedTuple):
     - `curve`: its squared length for each of some thresholds, (e,).
     - `part`: the part itself at the threshold that decides, (p,).
     - `least`, `most`: the bounds of its squared length there.
-    - `alone`: the squared length if all others were held.
+    - `alone`: the squared length if all other unknowns were held.
     """
 
     curve: Float[np.ndarray, " e"]
@@ -61,7 +61,7 @@ class Spectrum(NamedTuple):
 
 
 def without(matrix: Float[np.ndarray, "p p"], others: Bool[np.ndarray, " p"]) -> Float[np.ndarray, "k k"]:
-    """The Schur complement of a matrix, in which some unknowns are adjusted to all others.
+    """The Schur complement of a matrix, in which some unknowns are adjusted to the rest.
 
     **Arguments:**
 
@@ -96,7 +96,7 @@ def unseen_by_products(
     - `product`: A v, (p,) to (p,), of a positive semidefinite matrix.
     - `start`: u, (p,).
     - `eps`: the threshold that decides.
-    - `thresholds`: others, (e,).
+    - `thresholds`: further thresholds, (e,).
     - `limit`: the squared length whose side has to be known.
     - `products`: the most products.
 

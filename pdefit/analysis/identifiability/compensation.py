@@ -1,4 +1,4 @@
-"""The direction along which other unknowns compensate a change of one, and what is seen of it."""
+"""The direction along which other unknowns compensate a change of one, and its effect on the data."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -45,11 +45,11 @@ def compensation(
     by: float = 0.1,
     noise: float = 1.0,
 ) -> Compensation:
-    """The effect of a change of one number, alone and with the others adjusted so that little is seen of it.
+    """Effect of a change of one number, alone and with the remaining unknowns adjusted so that the data hardly change.
 
-    The others follow in small steps, each with new normal equations and from there with corrections by Gauss-Newton, so
-    that they go along a curve. They are held by `eps`: what is not seen does not move. Where only products are known,
-    they go straight.
+    The remaining unknowns follow in small steps, each with new normal equations and from there with corrections by
+    Gauss-Newton, so that they go along a curve. They are held by `eps`: unseen directions do not move. If only products
+    are known, they go straight.
 
     **Arguments:**
 
@@ -89,7 +89,7 @@ def _recorded(objective: AbstractObjective, theta: Array, residuals: list[dict[s
 def _followed(
     objective: AbstractObjective, theta: Array, found: Identifiability, k: int, by: float
 ) -> Float[np.ndarray, " p"]:
-    """The change of all unknowns in units of their sizes, with k changed and the others where J is low."""
+    """The change of all unknowns in units of their sizes, with k changed and the rest adjusted to a low J."""
     size, relative = found.scale.size, objective.reweighted(found.sigma)
     others, x, damping = np.arange(size) != k, np.zeros(size), found.eps
     lowest, best, known = np.inf, x, None
@@ -136,7 +136,7 @@ def traces(
     **Arguments:**
 
     - `objective`, `theta`: the objective and the point, (p,).
-    - `changes`: of theta, one control alone and with the others adjusted, (p,) each.
+    - `changes`: changes of theta, one control alone and with the remaining unknowns adjusted, (p,) each.
     - `most`: the most variables.
     """
     points = [jnp.asarray(theta), *(jnp.asarray(theta) + change for change in changes)]

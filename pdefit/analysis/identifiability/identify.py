@@ -41,7 +41,7 @@ class Identifiability:
     **Arguments:**
 
     - `controls`: of every number and group.
-    - `eigenvalues`: of the scaled Gauss-Newton matrix, the smallest first; None where it was known by products only.
+    - `eigenvalues`: of the scaled Gauss-Newton matrix, the smallest first; None if it was known by products only.
     - `scale`: the change of every element of theta that changes its control by as much as this is large, (p,).
     - `sigma`: by variable the sigma with which J_r^T J_r is that matrix.
     - `eps`: the eigenvalue up to which a direction counts as unseen.
@@ -76,23 +76,23 @@ def identify(
     products: int = 240,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> Identifiability:
-    """The identifiability of every unknown at a point, by the data without any prior.
+    """Identifiability of every unknown at a point, from the data without any prior.
 
         H_kl = 2 / N sum_i gamma_i^-2 (dy_i/dp_k p_k) (dy_i/dp_l p_l)
 
-    The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k that of the
-    unknown. The published verdict is the squared projection of a control's unit vector on the eigenvectors of H with
+    The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k the size of
+    the unknown. The published verdict is the squared projection of a control's unit vector on the eigenvectors of H with
     eigenvalues up to `eps`: above `delta` it is not identifiable. It knows neither the noise nor the number of data. So
     for numbers their interval at the noise decides (`word`).
 
-    Up to 200 tangents H is a matrix. Beyond, as where fields are unknown, only products with it are formed, some tens of
-    them for each number and field. The projection is then a smooth one (`unseen_by_products`), that of a field is
-    measured along one random direction, and the interval supposes all unknowns to be known beforehand to their own size.
-    Both have bounds on either side, and a verdict that these leave open is `undecided`.
-    Free node states are adjusted to the others, and have no row.
+    Up to 200 tangents H is a matrix. Beyond, as for unknown fields, the method is matrix-free, with some tens of products
+    for each number and field. The projection is then smooth (`unseen_by_products`), the projection of a field is measured
+    along one random direction, and the interval supposes all unknowns to be known beforehand to their own size. Both have
+    bounds on either side, and a verdict that these leave open is `undecided`. Free node states are marginalised over, and
+    have no row.
 
-    It holds near the point only: use it at an estimate, or at a guess for the plan of a measurement. A profile, or starts
-    from many guesses, tell of what is far away.
+    The result is local: use it at an estimate, or at a guess for the plan of a measurement. A profile, or starts from
+    many guesses, explore distant values.
 
     **Arguments:**
 
@@ -101,8 +101,7 @@ def identify(
     - `noise`: the size of the noise in units of the stated sigma; default 1.
     - `eps`, `delta`: the thresholds; default 1e-5 and 0.05.
     - `products`: the most products for each number and field; default 240. From 60 on they end with the verdict.
-    - `said`: called with the number of finished rows, the number of all, and the name of the next, where there are
-      products.
+    - `said`: called with the number of finished rows, the number of all, and the name of the next, if products are used.
 
     Source: S. Giampiccolo et al., npj Syst. Biol. Appl. 10:139 (2024).
     """
@@ -127,7 +126,7 @@ def identify(
 
 @dataclasses.dataclass(frozen=True)
 class _Question:
-    """An objective without priors, as stated and in units of the sizes of what is observed, and the rows of the answer."""
+    """An objective without priors, as stated and in units of the sizes of variables, and the rows of the answer."""
 
     data: AbstractObjective
     relative: AbstractObjective
@@ -217,7 +216,7 @@ class _Question:
 
 
 def standard_errors(matrix: Float[np.ndarray, "... p p"]) -> Float[np.ndarray, "... p"]:
-    """The standard errors of Gauss-Newton matrices, infinite for what no data determine, and NaN of what is not finite."""
+    """The standard errors of Gauss-Newton matrices; infinite for undetermined unknowns, NaN for values not finite."""
     if matrix.ndim > 2:
         return np.stack([standard_errors(one) for one in matrix])
     if not np.all(np.isfinite(matrix)):
@@ -266,8 +265,8 @@ def _with_gaps(objective: AbstractObjective, theta: Array, sigma: dict[str, Arra
 def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.ndarray, " p"]:
     """The change of every element of theta that changes its control by as much as this is large.
 
-    Where the transform is linear, arrays have one size, their root mean square, and what is zero has that of 1 in its unit.
-    Elsewhere each element has its own, since such transforms are for numbers that are known up to a factor.
+    If the transform is linear, arrays have one size, their root mean square, and a value of zero has the size 1 in its
+    unit. Elsewhere each element has its own, since such transforms are for numbers that are known up to a factor.
     """
     sizes, parts = np.asarray(controls.sizes(theta)), []
     for (control, span), part in zip(controls.spans, controls.split(theta), strict=True):

@@ -1,4 +1,4 @@
-"""The verdict on one control: what the data see of a change of it, and which others compensate it."""
+"""The verdict on one control: the effect of its change on the data, and the controls that compensate it."""
 
 import dataclasses
 
@@ -15,22 +15,22 @@ class ControlIdentifiability:
     **Arguments:**
 
     - `control`: its name.
-    - `elements`: which elements of theta it is, (n,).
+    - `elements`: the indices of its elements in theta, (n,).
     - `projection`: the squared projection of its unit vector on the null space. Of a group it is the mean over its
       elements, which is the part of its directions that no data see.
     - `curve`: the projection for each of `THRESHOLDS`.
     - `components`: by name the squared components of the projection along each control, itself included. They sum up to
       the projection.
-    - `direction`: the direction of theta, in units of sizes, along which the others compensate a change of a number; of a
-      group what the data do not see of it, (p,).
+    - `direction`: the direction of theta, in units of sizes, along which the remaining unknowns compensate a change of a
+      number; of a group what the data do not see of it, (p,).
     - `known_to`: half the width of the 95 % interval at the noise of the data, as a part of the control's size; infinite
-      where nothing is known, None of a group.
-    - `limit`: the `known_to` from which on a control is not identifiable: 1, and less where a prior is in it.
+      if nothing is known, None of a group.
+    - `limit`: the `known_to` from which on a control is not identifiable: 1, and less if it contains a prior.
     - `delta`: the projection above which a control is not identifiable.
-    - `projection_at_most`, `known_to_at_most`: their upper bounds where products with the matrix gave bounds, of which
-      the others are the lower ones; None where the matrix was known.
-    - `lengthened`: how many times as long the interval is as with all others held; None of a group.
-    - `shared`: by name the parts of the others in their joint change with the number at the noise.
+    - `projection_at_most`, `known_to_at_most`: their upper bounds if products with the matrix gave bounds; `projection`
+      and `known_to` are then the lower ones; None if the matrix was known.
+    - `lengthened`: the ratio of the interval to the interval with all other unknowns held; None of a group.
+    - `shared`: by name the parts of the remaining unknowns in their joint change with the number at the noise.
     """
 
     control: str
@@ -49,9 +49,9 @@ class ControlIdentifiability:
 
     @property
     def word(self) -> str:
-        """The verdict in a word: `identifiable`, `not identifiable`, or `undecided` where more products have to tell.
+        """The verdict in a word: `identifiable`, `not identifiable`, or `undecided` if more products are needed.
 
-        The noise decides for a number: it is identifiable where its interval is shorter than itself. Of a group the
+        The noise decides for a number: it is identifiable if its interval is shorter than itself. Of a group the
         published threshold decides.
         """
         if self.known_to is None:
@@ -62,7 +62,7 @@ class ControlIdentifiability:
 
     @property
     def known(self) -> str:
-        """`known_to` in words, with both bounds where they differ by a tenth; empty for a group."""
+        """`known_to` in words, with both bounds if they differ by a tenth; empty for a group."""
         if self.known_to is None or not np.isfinite(self.known_to):
             return "" if self.known_to is None else "nothing"
         most = self.known_to_at_most or 0.0
@@ -73,7 +73,7 @@ class ControlIdentifiability:
     def partners(self) -> dict[str, float]:
         """The other controls that compensate a change of it, the largest first, by their part of the projection.
 
-        They are empty where the control is outside the null space. Parts below a twentieth are left out.
+        They are empty if the control is outside the null space. Parts below a twentieth are left out.
         """
         if max(self.projection, self.projection_at_most or 0.0) <= self.delta:
             return {}

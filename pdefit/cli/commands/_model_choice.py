@@ -21,7 +21,7 @@ from pdefit.output.store.runs import RunFiles
 
 
 def candidate(fit: RunFiles, name: str, numbers: int | None) -> Candidate:
-    """What the choice needs of one run. A run of an older version has no likelihood: all of its numbers count."""
+    """The data of one run for the choice. A run of an older version has no likelihood: all of its numbers count."""
     summary, stored = fit.summary, fit.summary.likelihood or {}
     return Candidate(
         name,
@@ -97,7 +97,7 @@ def _held_out(
 
 
 def _kept_out(fits: Sequence[RunFiles]) -> HeldOut | None:
-    """Misfits at the frames of `holdout`, of which each run keeps chi2; None where they differ, or there are none."""
+    """Misfits at the frames of `holdout`, of which each run keeps chi2; None if they differ, or there are none."""
     parts = [[of.get("fit", {}) for of in f.summary.recordings.values()] or [f.summary.fit] for f in fits]
     held = [[of["heldout"] for of in part if of.get("heldout")] for part in parts]
     counts = [sum(of["values"] for of in part) for part in held]

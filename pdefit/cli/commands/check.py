@@ -273,7 +273,7 @@ def _yaml(content: Mapping[str, Any]) -> str:
 
 
 def _axes(film: Film) -> list[tuple[str, np.ndarray]]:
-    """Label and positions of each axis of a frame; running numbers where none are stated."""
+    """Label and positions of each axis of a frame; running numbers if none are stated."""
     axes = []
     for number, count in enumerate((*film.grid, *film.shape[len(film.grid) :])):
         dim = "point" if not film.grid else film.dims[number] if number < len(film.dims) else f"axis {number + 1}"

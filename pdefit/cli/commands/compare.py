@@ -124,7 +124,7 @@ def _films(fit: RunFiles) -> dict[str, Path]:
 
 
 def _difference(first: RunFiles, other: RunFiles) -> str:
-    """In what the observations of two runs differ; empty where they are the same wherever both have them."""
+    """In what the observations of two runs differ; empty if they are the same wherever both have them."""
     common, alone, films = set[str](), set[str](), _films(other)
     for one, two in [(lazy_fields(path), lazy_fields(films[n])) for n, path in _films(first).items() if n in films]:
         # the truth counts where it is observed: that of a hidden field has no noise to measure a difference by
@@ -148,7 +148,7 @@ def _difference(first: RunFiles, other: RunFiles) -> str:
 
 
 def _sigma(fit: RunFiles, field: str) -> list[float]:
-    """The smallest and the largest standard deviation of a variable; none where they are unknown or zero."""
+    """The smallest and the largest standard deviation of a variable; none if they are unknown or zero."""
     known = [x for x in fit.summary.sigma.get(field) or [] if x is not None and x > 0]
     return sorted({min(known), max(known)}) if known else []
 

@@ -13,7 +13,7 @@ _STYLES = {"passed": "green", "FAILED": "bold red", "not applicable": "dim"}
 
 
 def run_verify(names: list[str], console: Console) -> None:
-    """Verify the systems of these names, or all; raises `PdefitError` where a check fails."""
+    """Verify the systems of these names, or all; raises `PdefitError` if a check fails."""
     installed = systems()
     for name in names:
         if name not in installed:

@@ -1,4 +1,4 @@
-"""Choices in a configuration: where another name is chosen, the keys of the former choice go."""
+"""Choices in a configuration: if another name is chosen, the keys of the former choice go."""
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any

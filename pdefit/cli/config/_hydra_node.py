@@ -67,7 +67,7 @@ _OF_HYDRA = re.compile(r"\$\{hydra\.(job\.(name|num|id)|sweep\.(dir|subdir)|run\
 
 
 def check_installed(override: Override) -> None:
-    """Refuse a launcher whose package is missing. Hydra has registered those of the others before it composes."""
+    """Refuse a launcher whose package is missing. Hydra has registered all other launchers before it composes."""
     name = override.value() if override.key_or_group == "hydra/launcher" else None
     if name in SHIPPED["launcher"] and _stored("launcher", str(name)) is None:
         raise PdefitError(f"The launcher {name} is not installed; install it: ./run uv pip install -e '.[cluster]'")

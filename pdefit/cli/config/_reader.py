@@ -54,7 +54,7 @@ def make(node: Any, path: str, base: type[Made]) -> Made:
 
 
 def make_or_auto(node: Any, path: str, base: type[Made]) -> Made | None:
-    """Object as of `make`; None for `auto`, where it is still to be chosen."""
+    """Object as of `make`; None for `auto`, if it is still to be chosen."""
     if node in (AUTO, AUTO["name"]):
         return None
     if isinstance(node, Mapping) and node.get("name") == AUTO["name"]:

@@ -35,7 +35,7 @@ def returned(target: Any) -> Any:
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Test for a value that fits a type hint; where the hint leaves something open any value fits."""
+    """Test for a value that fits a type hint; if the hint leaves something open any value fits."""
     # a class since Python 3.11, but none that has instances
     if hint is Any:
         return True

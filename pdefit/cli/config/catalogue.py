@@ -1,4 +1,4 @@
-"""Names in a configuration: experiments and configurations to choose from, and those of its sections."""
+"""Names in a configuration: experiments and configurations to choose from, and the names of its sections."""
 
 import functools
 import importlib.metadata

@@ -32,7 +32,7 @@ _SHOWN = "-m (a sweep), --cfg job (shows the configuration), --config-dir FOLDER
 
 
 class NamedFiles(NamedTuple):
-    """Files that stand alone on a command line: one of equations, one of an experiment; None where there is none."""
+    """Files that stand alone on a command line: one of equations, one of an experiment; None if there is none."""
 
     equations: Path | None
     experiment: Path | None

@@ -67,7 +67,7 @@ def composed(words: Sequence[str]) -> DictConfig:
 
 
 def register_experiment(path: Path) -> str:
-    """Add the experiment in a file to those that Hydra knows; returns its name, that of the file.
+    """Add the experiment in a file to the experiments of Hydra; returns its name, the name of the file.
 
     It is checked as an experiment of a plugin is, and names registered classes only.
     """

@@ -43,7 +43,7 @@ environment_read: list[str] = []
 def register_resolvers() -> None:
     """Define `${data:NAME}`, the path of a data file, and `${run_name:}`, a new name for a run; bound what YAML holds.
 
-    Where mappings are merged, one of another name takes the place of the former one.
+    If mappings are merged, one of another name takes the place of the former one.
     """
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
     OmegaConf.register_new_resolver("run_name", run_directory.run_name, use_cache=True, replace=True)

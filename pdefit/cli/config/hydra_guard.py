@@ -185,7 +185,7 @@ def _check_override(override: Override) -> None:
 
 
 def _settle(cfg: DictConfig, typed: Sequence[Override], run_mode: RunMode) -> None:
-    """Check and fix the values of Hydra's node that may refer to those of an experiment."""
+    """Check and fix the values of Hydra's node that may refer to values of an experiment."""
     environment_read.clear()
     words = {str(o.key_or_group) for o in typed}
     # directories of a job depend on the values of that job, so in a sweep only that of the sweep is fixed here

@@ -93,7 +93,7 @@ def each_recording(node: Mapping[str, Any], key: str = "recordings") -> str | di
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of a recording that cannot be that of a folder."""
+    """Refuse a name of a recording that cannot name a folder."""
     if not _NAME.fullmatch(name):
         raise PdefitError(f"A recording expects a name of letters, digits, '_', '-' and '.', but got '{name}'")
 

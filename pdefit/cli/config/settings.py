@@ -173,7 +173,7 @@ def choose_cores(given: Any, path: str) -> int:
 class Settings:
     """One experiment, as far as it is known without data. `conf/config.yaml` explains every key.
 
-    `solver` is None where one is chosen that suits the equations, `steps` for constant steps, and `dt` for the stable
+    `solver` is None if one is chosen that suits the equations, `steps` for constant steps, and `dt` for the stable
     step. `recordings` are the settings of each of many recordings by name, or the axis of the file that they lie along;
     the other settings are then those of the first, or of all. `members` are the same of many independent fits. `gauge`
     holds what is fixed of controls that only differences between recordings determine. `device` holds the numbers of

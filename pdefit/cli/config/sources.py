@@ -34,7 +34,7 @@ _TABLE = Expected("fields, e.g. {position: [[x1, y1], [x2, y2]]}", lambda x: isi
 
 
 def _solver(node: Any, path: str) -> diffrax.AbstractSolver | None:
-    """A solver; None where one is chosen that suits the equations."""
+    """A solver; None if one is chosen that suits the equations."""
     return make_or_auto(node, path, diffrax.AbstractSolver)
 
 

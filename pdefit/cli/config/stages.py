@@ -35,7 +35,7 @@ class Stages:
 
 
 def _optimizer(node: Any, path: str) -> AbstractOptimizer | None:
-    """An optimizer; None where it is still to be chosen."""
+    """An optimizer; None if it is still to be chosen."""
     return make_or_auto(node, path, AbstractOptimizer)
 
 

@@ -20,15 +20,15 @@ from pdefit.cli.runtime.equations import using
 def load_experiment(
     name: str | os.PathLike[str], overrides: Sequence[str] = (), equations: str | os.PathLike[str] | None = None
 ) -> Experiment:
-    """An experiment with its observations, as `pdefit fit experiment=NAME key=value ...` builds it.
+    """Experiment with its observations, built as `pdefit fit experiment=NAME key=value ...` builds it.
 
     No run directory is made, and the state of Hydra in this process stays as it was. Relative paths of data files begin
     at the working directory.
 
     **Arguments:**
 
-    - `name`: that of an installed experiment, as `pdefit list experiments` prints it, or the path
-      of its file, `my_equation.yaml`.
+    - `name`: the name of an installed experiment (`pdefit list experiments`), or the path of its file,
+      `my_equation.yaml`.
     - `overrides`: changed settings as on the command line, such as `["seed=3", "controls.D.guess=2.0"]`.
 
     - `equations`: path of a file of equations, `my_equation.py`, which is executed; None for installed ones.

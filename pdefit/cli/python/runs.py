@@ -38,9 +38,9 @@ _MOST_JOBS, _MOST_ROWS = 12, 40
 
 
 def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | None = None) -> "Run":
-    """A run that `pdefit` left in a directory: finished, stopped, killed or still going on.
+    """Run from a directory of `pdefit`: finished, stopped, killed or still going on.
 
-    Nothing in it is executed, and links that lead out of it are not followed.
+    Nothing in the directory is executed, and links that lead out of it are not followed.
 
     **Arguments:**
 
@@ -48,7 +48,7 @@ def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | N
     - `equations`: the file of equations that the run was made with, which `Run.problem` executes; None for installed
       ones.
 
-    **Errors:** PdefitError where there is no run, or several.
+    **Errors:** PdefitError if the directory holds no run, or several.
     """
     folder = Path(path)
     runs = find_runs(folder)
@@ -65,13 +65,13 @@ def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | N
 
 
 class Run:
-    """A run directory. Every part of it is read when it is first used, and kept.
+    """Results of a run in its directory. Each part is read on first use, and kept.
 
-    What a run does not have yet is an empty table, or an error with its remedy.
+    A part that does not exist yet is an empty table, or an error with its remedy.
 
     **Arguments:**
 
-    - `directory`: of the run.
+    - `directory`: the directory of the run.
     - `equations`: the file of its equations, if they are not installed.
     """
 
@@ -93,7 +93,7 @@ class Run:
     def parameters(self) -> pandas.DataFrame:
         """The table of parameters.csv by control: guess, estimate, unit, interval, truth; empty as long as there is none.
 
-        Units are those of the column `unit`. Unknown numbers are NaN.
+        Units are in the column `unit`. Unknown numbers are NaN.
         """
         numbers = {n: "float64" for n, kind in COLUMNS.items() if kind in (float, float | None)}
         return pandas.DataFrame(self._rows(), columns=list(COLUMNS)).astype(numbers).set_index("control")
@@ -128,7 +128,7 @@ class Run:
 
     @property
     def figures(self) -> dict[str, Path]:
-        """The paths of its figures by name: `fields`, `parameters`, `convergence` and others."""
+        """The paths of its figures by name: `fields`, `parameters`, `convergence` and more."""
         found = sorted((self.directory / "figures").glob("[!.]*.*"))
         return {path.stem: path for path in found if self._files.has(f"figures/{path.name}")}
 
@@ -137,7 +137,7 @@ class Run:
         """The problem at the best point so far: equations, initial state and instrument.
 
         It is built from the recorded configuration, with observations, and takes the saved point. That takes seconds.
-        Equations and data must be those of the run.
+        Equations and data must be unchanged since the run.
         """
         demand_float64()
         if self._files.verb not in ("fit", "resume"):

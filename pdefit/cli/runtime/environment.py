@@ -27,7 +27,7 @@ _MANY_MAPS = 25_000
 def prepare() -> None:
     """Set double precision, threads, compiler flags, a device for each core, and the compilation cache.
 
-    Flags and devices are left alone where XLA_FLAGS is set; flags also by PDEFIT_XLA_FLAGS=none.
+    Flags and devices are left alone if XLA_FLAGS is set; flags also by PDEFIT_XLA_FLAGS=none.
     """
     jax.config.update("jax_enable_x64", True)
     # read when the first array is made; what is set stays

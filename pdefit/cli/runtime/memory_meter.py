@@ -8,7 +8,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def resident() -> int:
-    """Bytes in use now; where the system does not say, the most so far."""
+    """Bytes in use now; if the system does not say, the most so far."""
     try:
         lines = _STATUS.read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))

@@ -1,9 +1,9 @@
-"""Processes of one SLURM step that share a fit. The first leads: it alone writes and speaks. The others follow.
+"""Processes of one SLURM step that share a fit. The first leads: it alone writes and speaks. The other processes follow.
 
-Each of the others keeps a connection to the first. It carries a few lines: the port of JAX, the run, the beginning of the fit,
-and the code with which all end. A connection that ends without such a code means a death. The system of a killed process
-closes it at once, and that of a machine which is gone is missed after less than a minute. JAX by itself waits for ever where
-gloo does, and otherwise notices after minutes.
+Each of the others keeps a connection to the first. It carries a few lines: the port of JAX, the run, the beginning of the
+fit, and the code with which all end. A connection that ends without such a code means a death. The system of a killed
+process closes it at once, and that of a machine which is gone is missed after less than a minute. JAX by itself waits for
+ever where gloo does, and otherwise notices after minutes.
 """
 
 import json
@@ -44,7 +44,7 @@ def tasks() -> int:
 
 
 def joined() -> bool:
-    """Test for a fit that this process shares with others."""
+    """Test for a fit that this process shares with other processes."""
     return bool(_peers)
 
 
@@ -106,7 +106,7 @@ def called() -> str:
 
 
 def tell(word: Any) -> None:
-    """Send a text or number to all that follow; nothing where none does."""
+    """Send a text or number to all following processes; nothing if there are none."""
     for peer in _peers:
         with suppress(OSError):
             peer.sendall(json.dumps([word]).encode() + b"\n")
@@ -130,7 +130,7 @@ def part() -> None:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """A block of work in common. Where one process is lost in it all end, and after it each goes on by itself."""
+    """A block of work in common. If one process is lost in it all end, and after it each goes on by itself."""
     if not _peers:
         yield
         return

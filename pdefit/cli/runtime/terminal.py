@@ -65,7 +65,7 @@ class FitProgress(_BarOrLines):
 
     **Arguments:**
 
-    - `console`: where a bar is drawn, if it is a terminal.
+    - `console`: the place of the bar, if it is a terminal.
     - `every`: seconds between lines where there is no bar.
     """
 

@@ -12,7 +12,7 @@ _SECTIONS = ("controls", "system", "data", "twin")
 
 
 def swept_keys(jobs: Sequence[Sequence[str]]) -> list[str]:
-    """The keys whose values differ between jobs; all keys but the experiment where none does.
+    """The keys whose values differ between jobs; all keys but the experiment if none does.
 
     **Arguments:** `jobs` are the overrides of each job, `key=value`.
     """
@@ -52,7 +52,7 @@ def job_names(jobs: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _shortened(keys: Sequence[str]) -> dict[str, str]:
-    """Keys without the names of their sections, where they stay apart."""
+    """Keys without the names of their sections, if they stay distinct."""
     short = {key: key.partition(".")[2] if key.partition(".")[0] in _SECTIONS else key for key in keys}
     return {key: name if list(short.values()).count(name) == 1 else key for key, name in short.items()}
 

@@ -83,7 +83,7 @@ def jobs_of(sweep: Sweep) -> list[Job]:
 
 
 def tally(jobs: Sequence[Job]) -> str:
-    """How many jobs there are of each state, in words."""
+    """The number of jobs of each state, as text."""
     counts = Counter(job.state for job in jobs)
     return ", ".join(f"{counts[state]} {state}" for state in (DONE, RUNNING, *OPEN) if counts[state]) or "no jobs"
 

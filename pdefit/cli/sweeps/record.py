@@ -33,7 +33,7 @@ class Sweep:
     **Arguments:**
 
     - `directory`: of the sweep, with a folder for each job.
-    - `verb`, `words`: the verb, and flags and settings as they were typed, without those of Hydra.
+    - `verb`, `words`: the verb, and flags and settings as they were typed, without Hydra's.
     - `files`: files of equations and experiments that the command named.
     - `jobs`: for each job the name of its folder, and its overrides.
     """

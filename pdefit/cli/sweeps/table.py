@@ -30,7 +30,7 @@ def rows_of(jobs: Sequence[Job]) -> list[dict[str, Any]]:
 
 
 def best_of(jobs: Sequence[Job]) -> Job | None:
-    """The job with the smallest loss among those that are done; None where none is."""
+    """The job with the smallest loss among those that are done; None if none is."""
     done = [(job.loss, n) for n, job in enumerate(jobs) if job.state == DONE and job.loss is not None]
     return jobs[min(done)[1]] if done else None
 
@@ -93,7 +93,7 @@ def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str], jobs: Seque
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:
-    """A column as numbers where all entries are, else as text; what is missing is NaN or empty."""
+    """A column as numbers where all entries are, else as text; missing entries are NaN or empty."""
     known = [x for x in values if x is not None]
     if known and all(isinstance(x, bool | int | float) for x in known):
         return np.asarray([math.nan if x is None else float(x) for x in values])
@@ -119,7 +119,7 @@ def _last_frames(jobs: Sequence[Job]) -> dict[str, tuple[tuple[str, ...], np.nda
 
 
 def last_frames(job: Job) -> dict[str, xarray.DataArray]:
-    """The last predicted frame of each field of a job that is done; none where the file cannot be read."""
+    """The last predicted frame of each field of a job that is done; none if the file cannot be read."""
     if job.state != DONE or not job.files.has("fields.h5"):
         return {}
     try:

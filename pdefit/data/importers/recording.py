@@ -55,10 +55,10 @@ class Recording:
 
 
 def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
-    """Numbers of frames by the numbers in the names of their files, and remarks where those are not consecutive.
+    """Frame numbers from the numbers in file names, with remarks on missing numbers.
 
-    The first frame is 0, and the largest step that all numbers share is one frame. Names that differ in more than one
-    number have frames in their order.
+    The first frame is 0, and the greatest common step of all numbers is one frame. If names differ in more than one
+    number, frames are counted in their order.
 
     **Arguments:** `files`: one for each frame, in their order.
     """

@@ -1,6 +1,6 @@
 """The choice of adaptive steps: the time grid that a tolerance allows.
 
-The controller is our own and not that of diffrax (0.7.2), because of the grid that comes out. A trajectory takes its
+The controller is our own and not the controller of diffrax (0.7.2), because of the resulting grid. A trajectory takes its
 frozen steps hundreds of times in a fit, and every interval is padded to the longest one.
 `ClipStepSizeController(PIDController)` with the same gains shortens only the last step before an observation, down to
 1/550 of its neighbours. Of five problems it takes 0.99 to 1.16 times as many steps. In the worst of them (Fisher-KPP,
@@ -64,7 +64,7 @@ def adaptive_grid(
     - `steps`: the tolerance.
     - `t0`: the time at which the pass begins.
     - `args`: exogenous inputs of the system.
-    - `ends`: times at which steps end, beside those of observations; by default where an input bends.
+    - `ends`: times at which steps end, in addition to observation times; by default the bends of inputs.
     """
     embedded_method_of(solver)  # refused here, before anything is compiled
     demand_values([(system, y0)])

@@ -19,22 +19,23 @@ def _floats(x: Any) -> Any:
 
 
 class Adaptive(eqx.Module):
-    """Tolerance of adaptive steps: the error of each, as the solver estimates it, is at most one in this norm.
+    """Tolerance of adaptive steps: the solver's error estimate of each step is at most one in a weighted norm.
 
-    For stiff kinetics and close encounters. Not for fields with one time scale, where constant steps cost less.
+    For stiff kinetics and close encounters. Not for fields with one time scale, for which constant steps cost less.
 
         sqrt(1/n sum (e / (atol + rtol max(|y|, |y'|)))^2) <= 1
 
     The sum is over all n values of the state, with y before and y' after the step.
 
-    Steps end at every observation time. A trajectory is differentiated with its steps frozen: they are chosen at one
-    value of the parameters, and stay for others near it. They keep half the tolerance, so that they serve for a while.
+    Steps end at every observation time. A trajectory is differentiated with frozen steps: they are chosen at one value of
+    the parameters and reused for values near it. They are chosen at half the tolerance, so that they can be reused for
+    longer.
 
     **Arguments:**
 
     - `rtol`: the relative tolerance; default 1e-6.
-    - `atol`: the absolute tolerance in the unit of the state; default 1e-9. A mapping from fields to numbers where
-      their sizes differ by decades.
+    - `atol`: the absolute tolerance in the unit of the state; default 1e-9. A mapping from fields to numbers if their
+      sizes differ by decades.
     - `dtmax`: the largest step, in the system's time unit; by default there is none.
 
     Source: E. Hairer, S. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4 (1993),

@@ -45,7 +45,7 @@ class AbstractBatch(eqx.Module):
         return 1
 
     def idle(self, count: int, parts: int) -> tuple[Any, ...]:
-        """Devices that share so many parts of the work, where `count` trajectories run on one of several."""
+        """Devices that share so many parts of the work, if `count` trajectories run on one of several."""
         return ()
 
 
@@ -158,7 +158,7 @@ class Devices(AbstractBatch):
 def on_one_device(tree: PyTree) -> PyTree:
     """The tree with results that several cores or processes hold on the first device alone.
 
-    What is given them would otherwise run on all of these.
+    Their arguments would otherwise run on all of these.
     """
 
     def one(x: Any) -> Any:

@@ -50,13 +50,13 @@ class Passed(NamedTuple):
 def bends(edges: Float[np.ndarray, " E"], dt: float, inputs: Sequence[Course]) -> Float[np.ndarray, " B"]:
     """The knots of inputs at which steps must end, from numbers alone.
 
-    A step misses an input where Simpson's rule misses its integral, with values at the start, the middle and the end of
-    the step, as at stages. It then ends at the knot inside where the input bends the most, and so on. A series whose
+    A step misses an input if Simpson's rule misses its integral, with values at the start, the middle and the end of
+    the step, as at stages. It then ends at the inner knot of the strongest bend of the input, and so on. A series whose
     samples are dense and smooth has no such knot.
 
     **Arguments:**
 
-    - `edges`: times at which steps end anyway, such as those of observations.
+    - `edges`: times at which steps end anyway, such as observation times.
     - `dt`: the largest step between them, in the system's time unit.
     - `inputs`: the courses of all inputs.
     """
@@ -92,7 +92,7 @@ def passed_over(ends: Float[np.ndarray, " N"], inputs: Sequence[Course]) -> Pass
 
 
 def refuse_stages_beyond(solver: diffrax.AbstractSolver) -> None:
-    """Refuse a solver of constant steps that looks beyond their ends, where an input bends.
+    """Refuse a solver of constant steps that looks beyond their ends, if an input bends.
 
     **Arguments:** `solver`: the solver.
     """
@@ -104,7 +104,7 @@ def refuse_stages_beyond(solver: diffrax.AbstractSolver) -> None:
 
 
 def _missed(ends: np.ndarray, course: Course) -> tuple[np.ndarray, np.ndarray]:
-    """For each step with knots of an input inside, its error, and the knot where the input bends the most."""
+    """For each step with knots of an input inside, its error, and the knot of the strongest bend of the input."""
     t, step = course.knots, np.searchsorted(ends, course.knots, side="right") - 1
     low, high = ends[np.clip(step, 0, ends.size - 2)], ends[np.clip(step + 1, 1, ends.size - 1)]
     near = _AT_END * (high - low)

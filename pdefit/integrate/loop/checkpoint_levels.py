@@ -50,7 +50,7 @@ class CheckpointLevels(NamedTuple):
 
     @property
     def padded(self) -> int:
-        """The number of steps of one pass, those of zero length included."""
+        """The number of steps of one pass, steps of zero length included."""
         return math.prod(self.intervals) * math.prod(self.steps)
 
     @property
@@ -66,7 +66,7 @@ class CheckpointLevels(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def nest(intervals: int, steps: int, levels: int) -> CheckpointLevels:
-    """The loops that hold the fewest states, or a few more where that avoids padding, which costs time.
+    """The loops that hold the fewest states, or a few more if that avoids padding, which costs time.
 
     **Arguments:**
 
@@ -86,7 +86,7 @@ def nest(intervals: int, steps: int, levels: int) -> CheckpointLevels:
 
 
 def cheapest(intervals: int, steps: int, most_states: float | int) -> CheckpointLevels | None:
-    """The loops of the fewest levels that hold no more states than this; None where there are none.
+    """The loops of the fewest levels that hold no more states than this; None if there are none.
 
     **Arguments:** as of `nest`, and
 

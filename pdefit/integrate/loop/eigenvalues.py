@@ -34,7 +34,7 @@ VectorField = Callable[[Array, PyTree, PyTree], PyTree]
 def eigenvalues(field: VectorField, y0: PyTree, args: PyTree = None) -> Complex[np.ndarray, " k"]:
     """Estimates of the outermost eigenvalues of df/dy at a state, by an Arnoldi iteration from white noise.
 
-    They are none where the state is very large, where the field is not finite, or where it has no derivative.
+    There are none if the state is very large, if the field is not finite, or if it has no derivative.
 
     **Arguments:**
 
@@ -76,7 +76,7 @@ def _hessenberg(field: VectorField, y0: PyTree, args: PyTree, count: int) -> Arr
 
 
 def fastest_change(field: VectorField, y0: PyTree, args: PyTree = None) -> float:
-    """The largest absolute value of the eigenvalues; 0 where there are none.
+    """The largest absolute value of the eigenvalues; 0 if there are none.
 
     **Arguments:** as of `eigenvalues`.
     """
@@ -113,15 +113,15 @@ def not_finite(system: AbstractSystem, y0: PyTree, args: PyTree = None) -> str |
 def resolving_step(
     problems: Sequence[tuple[AbstractSystem, PyTree]], solver: diffrax.AbstractSolver, args: PyTree = None
 ) -> float | None:
-    """A step that follows the fastest change of equations at their states; None where it is unknown.
+    """A step that follows the fastest change of equations at their states; None if it is unknown.
 
-    It is half of one over the largest eigenvalue, or less where an explicit solver is unstable with that. Exponential
+    It is half of one over the largest eigenvalue, or less if an explicit solver is unstable with that. Exponential
     steps follow the part that is not linear.
 
     **Arguments:**
 
     - `problems`: systems with a state each.
-    - `solver`: the solver. Steps of others than explicit tableaus and ETDRK4 are unknown.
+    - `solver`: the solver. Steps are known for explicit tableaus and ETDRK4 only.
     - `args`: exogenous inputs.
     """
     steps = []
@@ -137,7 +137,7 @@ def resolving_step(
 
 
 def stable_part(values: Complex[np.ndarray, " k"], solver: diffrax.AbstractSolver, dt: float, growth: float) -> float:
-    """The largest part of a step that is stable with an explicit solver; 1 for others, and 0 where none is.
+    """The largest fraction of a step that is stable with an explicit solver; 1 for other solvers, and 0 if none is.
 
     **Arguments:**
 

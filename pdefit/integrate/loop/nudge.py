@@ -16,7 +16,7 @@ _WITHIN = 3.0
 
 
 class Nudge(eqx.Module):
-    """A part of the way from the state to the observed fields, gone at every frame where they differ by more than noise.
+    """Relaxation of the state towards the observed fields, at every frame in which they differ by more than noise.
 
         u <- u + strength d^3 / (d^2 + (3 sigma)^2),  d = u_observed - u
 
@@ -26,8 +26,8 @@ class Nudge(eqx.Module):
     **Arguments:**
 
     - `ts`: the times of the frames, (n,), increasing.
-    - `values`: for every leaf of the state its observed values, (n, ...); None where it is not observed.
-    - `mask`: where these are known, of the same shapes.
+    - `values`: for every leaf of the state its observed values, (n, ...); None if it is not observed.
+    - `mask`: whether each value is known, of the same shapes.
     - `sigma`: their standard deviations, in the unit of the fields: (1, ...) or (n, ...).
     - `strength`: the part, from 0 to 1, as an array: programs are the same for all of them.
     """

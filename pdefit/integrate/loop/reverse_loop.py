@@ -67,13 +67,13 @@ def reverse_loop(
 
 
 class _Given(NamedTuple):
-    """Inputs of a trajectory: values that its functions depend on, and those of every step and observation.
+    """Inputs of a trajectory: values that its functions depend on, and values of every step and observation.
 
     **Arguments:**
 
-    - `steps`, `observations`: what is closed over by a step and by `emit`.
+    - `steps`, `observations`: the values that a step and `emit` close over.
     - `times`, `sizes`: start and size of every step, (N,).
-    - `inputs`: what belongs to each observation, on a leading axis.
+    - `inputs`: the inputs of each observation, on a leading axis.
     """
 
     steps: list[Array]
@@ -89,7 +89,7 @@ class _Adjoint(NamedTuple):
     **Arguments:**
 
     - `carry`: derivatives by the carry.
-    - `steps`, `observations`: derivatives by what is closed over.
+    - `steps`, `observations`: derivatives with respect to the values closed over.
     - `norms`: as of `pdefit.integrate.loop.time_loop.growth`.
     """
 
@@ -105,7 +105,7 @@ class _Trajectory(NamedTuple):
     **Arguments:**
 
     - `step`: the carry after a step from the carry, its time and size, and `given.steps`.
-    - `observe`: what is kept of an observed state, from the state, its inputs, and `given.observations`.
+    - `observe`: a function of an observed state, its inputs, and `given.observations`, whose result is kept.
     - `shape`: how loops are nested.
     - `given`: as of `_Given`.
     """

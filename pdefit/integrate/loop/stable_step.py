@@ -35,7 +35,7 @@ def real_stability(solver: diffrax.AbstractSolver) -> float:
 
 
 def stability_limit(system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> float | None:
-    """The largest stable step of a solver at the state y0; None where the system states no stable step.
+    """The largest stable step of a solver at the state y0; None if the system states no stable step.
 
     It follows from the stable step of explicit Euler, which a system may state (`AbstractStable`).
     """
@@ -59,12 +59,12 @@ def settle(
     solver: diffrax.AbstractSolver,
     margin: float = 1.0,
 ) -> diffrax.AbstractSolver:
-    """The solver with a fixed number of stages, where that was left open: the fewest that are stable.
+    """The solver with a fixed number of stages, if that was left open: the fewest that are stable.
 
     **Arguments:**
 
     - `problems`: systems, with a state each, for all of which the steps must be stable.
-    - `dt`: the step; None where it is open too.
+    - `dt`: the step; None if it is open too.
     - `solver`: the solver.
     - `margin`: stages are counted for a limit that is smaller by this factor.
     """
@@ -84,7 +84,7 @@ def demand_values(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> None:
 
 
 def stated_step(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> float | None:
-    """The largest stable step of explicit Euler, for all systems that state one; None where none does."""
+    """The largest stable step of explicit Euler, for all systems that state one; None if none does."""
     return min((_stable_step(s, y) for s, y in problems if isinstance(s, AbstractStable)), default=None)
 
 
@@ -132,7 +132,7 @@ def steps_for(
 
     **Arguments:** as of `choose_steps`, and
 
-    - `stable`: the largest stable step of explicit Euler; None where no system states one.
+    - `stable`: the largest stable step of explicit Euler; None if no system states one.
     """
     solver = _settled(solver, dt, stable, margin)
     if dt is not None or stable is None:

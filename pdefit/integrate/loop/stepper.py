@@ -50,7 +50,7 @@ class Stepper(AbstractStepper):
     - `system`: the equations.
     - `solver`: the solver, of this package or of diffrax.
     - `args`: exogenous inputs of the system.
-    - `nudge`: what draws the state towards data at the start of some steps; None where nothing does.
+    - `nudge`: the relaxation of the state towards data at the start of some steps; None without nudging.
     """
 
     system: AbstractSystem

@@ -19,18 +19,18 @@ NO_BENDS = np.zeros(0)
 class TimeGrid(eqx.Module):
     """Steps between observation times, regular or not.
 
-    All I intervals between observations are scanned with `length` steps. Where an interval needs fewer, the last ones have
+    All I intervals between observations are scanned with `length` steps. If an interval needs fewer, the last ones have
     zero length. A batch of time grids has one leading axis on every array.
 
     **Arguments:**
 
-    - `start`: where each interval begins, (I,), in the system's time unit.
+    - `start`: the start of each interval, (I,), in the system's time unit.
     - `step`: the size of the equal steps of each interval, (I,). Frozen steps, which an adaptive pass took, have a size
       each, (I, length).
     - `count`: how many steps each interval takes, (I,).
     - `length`: at least the largest count.
     - `observes_start`: whether the state at `start[0]` is observed too, before any step.
-    - `sizes`: the different sizes of steps, (D,), by default found from `step`. None for frozen steps, and where there are
+    - `sizes`: the different sizes of steps, (D,), by default found from `step`. None for frozen steps, and if there are
       very many.
     """
 
@@ -56,7 +56,7 @@ class TimeGrid(eqx.Module):
 
     @property
     def frozen(self) -> bool:
-        """Whether every step has a size of its own, as adaptive ones have."""
+        """Test for steps with sizes of their own, as adaptive steps have."""
         return self.step.ndim > self.start.ndim
 
     @property
@@ -127,7 +127,7 @@ class TimeGrid(eqx.Module):
 
 
 def _different(step: np.ndarray, count: np.ndarray) -> np.ndarray | None:
-    """The different sizes of steps, up to round-off, for each trajectory the same; None where there are very many."""
+    """The different sizes of steps, up to round-off, for each trajectory the same; None if there are very many."""
     sizes = np.sort(np.asarray(step)[np.asarray(count) > 0])
     if sizes.size:
         sizes = sizes[np.diff(sizes, prepend=-np.inf) > _SAME * sizes[-1]]
@@ -141,7 +141,7 @@ def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float, bends: np.n
 
     **Arguments:**
 
-    - `t0`: where the trajectory begins.
+    - `t0`: the start of the trajectory.
     - `ts`: the observation times, increasing; the first may be t0 itself.
     - `dt`: the largest step, in the unit of the times.
     - `bends`: times at which steps end too, increasing. With any, every step is given by itself.

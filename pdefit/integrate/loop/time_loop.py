@@ -1,4 +1,4 @@
-"""The time loop that every adjoint runs: steps, observations between them, and what is kept for the reverse pass.
+"""The time loop that every adjoint runs: steps, observations between them, and values stored for the reverse pass.
 
 The loop is our own and not `diffrax.diffeqsolve`, for four reasons:
 
@@ -60,8 +60,8 @@ def growth(norms: Float[Array, "*S E 2"]) -> Float[Array, ""]:
     """The largest growth of the adjoint over a trajectory, or several.
 
     It is the ratio of the adjoint's norm at an observation to the sum of the norms that entered it before: from later
-    observations, and at the end of the trajectory. It is at most one where perturbations decay, and exp(lambda T) where
-    they grow. It is infinite where a norm is not finite.
+    observations, and at the end of the trajectory. It is at most one if perturbations decay, and exp(lambda T) if they
+    grow. It is infinite if a norm is not finite.
 
     **Arguments:**
 
@@ -100,7 +100,7 @@ def time_loop(
 
     - `stepper`, `y0`, `grid`, `emit`, `inputs`, `probes`: as of `AbstractAdjoint.run`.
     - `shape`: how loops are nested.
-    - `keep`: wraps what is run again in the reverse pass.
+    - `keep`: a wrapper of functions that the reverse pass runs again.
     - `through`: goes through the steps of one interval, if not by one step after the other.
     """
     times, sizes = grid.times_and_sizes()
@@ -168,7 +168,7 @@ def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes, padded: bo
 
 
 def unless_padding(step: Callable[[PyTree], PyTree], carry: PyTree, h: Array, padded: bool) -> PyTree:
-    """A carry after a step; where many steps are padding, the same carry after those of zero length.
+    """A carry after a step; if many steps are padding, the same carry after steps of zero length.
 
     Several trajectories at once take every step: each has other steps of zero length.
     """
@@ -181,7 +181,7 @@ def precision(y: PyTree) -> np.dtype:
 
 
 def _nested(body: Callable, loops: int, keep: Keep, innermost: bool) -> Callable:
-    """`loops` scans inside each other around a body. Turns are wrapped in `keep`, the innermost only where `innermost`."""
+    """`loops` scans inside each other around a body. Turns are wrapped in `keep`, the innermost only if `innermost`."""
     function = body
     for k in range(loops):
         turn = keep(function) if k or innermost else function
@@ -201,7 +201,7 @@ def grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) ->
     - `x`: the array.
     - `loops`: the lengths of the loops, outermost first.
     - `axis`: the axis that is cut.
-    - `zeros`: whether zeros fill up what is missing at its end, and not its last entry.
+    - `zeros`: whether zeros fill missing entries at its end, and not its last entry.
     """
     missing = int(np.prod(loops)) - x.shape[axis]
     if missing:

@@ -32,7 +32,7 @@ class Coefficients(NamedTuple):
 class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
     """The exponential time differencing method of fourth order, for y' = N(t, y) + L y with L diagonal (`AbstractDiagonal`).
 
-    For waves and patterns on periodic Fourier grids. Not for adaptive steps, or where N itself is stiff.
+    For waves and patterns on periodic Fourier grids. Not for adaptive steps, or if N itself is stiff.
 
     L is integrated exactly, so that neither decay nor waves restrict the step. N must be stable by itself. Its four
     evaluations a step are
@@ -119,7 +119,7 @@ class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
 
 
 def _coefficients(h: Array, eigenvalues: Array) -> Coefficients:
-    """The coefficients of a step of size h, in double precision; real where the eigenvalues are."""
+    """The coefficients of a step of size h, in double precision; real if the eigenvalues are."""
     h, eigenvalues = h.astype(jnp.float64), jnp.asarray(eigenvalues)
     is_real = not jnp.iscomplexobj(eigenvalues)
     x = h * eigenvalues.astype(jnp.float64 if is_real else jnp.complex128)

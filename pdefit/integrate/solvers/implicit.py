@@ -1,10 +1,10 @@
 """Steps of diagonally implicit Runge-Kutta tableaus, for stiff systems of few unknowns.
 
-The step is our own and not that of diffrax (0.7.2), although both agree to round-off on Robertson's kinetics where
+The step is our own and not the step of diffrax (0.7.2), although both agree to round-off on Robertson's kinetics if
 `root_finder` is `optimistix.Chord(rtol=1e-13, atol=1e-13)`. There are three reasons, of which the first two forbid a
 fit:
 
-- Where a stage of diffrax does not converge, the state is NaN, but the reverse pass raises an error from inside the
+- If a stage of diffrax does not converge, the state is NaN, but the reverse pass raises an error from inside the
   compiled program. Here the gradient is NaN too, and the point is rejected.
 - The tolerance of its residual is absolute. A cell of 10^5 molecules, or a Brusselator of 60 cells, never reaches
   1e-13. Here the iteration ends at the round-off of each state. `VeryChord`, the default, is too loose to be
@@ -52,7 +52,7 @@ class AbstractImplicit(AbstractOneStep):
 
     - `a`: the coefficients of the stages, (s, s).
     - `b`, `b_error`: the weights of the step and of its estimated error, (s,).
-    - `c`: where stages lie in the step, (s,).
+    - `c`: the positions of stages in the step, (s,).
     - `order`: the order of the step.
     - `name`: the name of the solver, for errors.
 
@@ -148,8 +148,9 @@ def _newton(
 ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
     """The root, and 1 if it was found, by simplified Newton iterations.
 
-    They end when the change of every unknown is its round-off, or does not fall any more. A root counts as found where the
-    change is small beside the largest unknown: simplified iterations for one that is smaller by decades may converge slowly.
+    They end when the change of every unknown is its round-off, or does not fall any more. A root counts as found if the
+    change is small beside the largest unknown: simplified iterations for one that is smaller by decades may converge
+    slowly.
     """
     eps, tiny = jnp.finfo(guess.dtype).eps, jnp.finfo(guess.dtype).tiny
     largest = 1e-3 * jnp.max(jnp.abs(base))

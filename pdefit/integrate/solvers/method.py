@@ -1,4 +1,4 @@
-"""Interface between the time loop and solvers of any origin, and adapters to those of diffrax."""
+"""Interface between the time loop and solvers of any origin, and adapters to solvers of diffrax."""
 
 import abc
 import functools
@@ -92,7 +92,7 @@ class AbstractStaged(eqx.Module):
 
     @abc.abstractmethod
     def settled(self, x: float | None) -> diffrax.AbstractSolver:
-        """This solver with a fixed number of stages; itself, where they are given.
+        """This solver with a fixed number of stages; itself, if they are given.
 
         **Arguments:**
 
@@ -155,7 +155,7 @@ def _(solver: AbstractMethod) -> AbstractMethod:
 
 
 def embedded_method_of(solver: diffrax.AbstractSolver) -> AbstractEmbedded:
-    """The method that steps with a solver and estimates the error; refused where there is no estimate."""
+    """The method that steps with a solver and estimates the error; refused if there is no estimate."""
     method = method_of(solver)
     if not isinstance(method, AbstractEmbedded):
         raise PdefitError(

@@ -26,7 +26,7 @@ _MOST = 1000
 
 
 class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
-    """An explicit method of second order for diffusion on fine grids.
+    """The Runge-Kutta-Chebyshev method: explicit, stabilised, of second order, for diffusion on fine grids.
 
     For systems that state their stable step and whose fast modes decay. Not for waves, or for advection without
     diffusion: it is hardly stable along the imaginary axis.
@@ -45,7 +45,7 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
     **Arguments:**
 
     - `stages`: 2 to 1000. By default the fewest that are stable with the step size given, for a system that states its
-      stable step. A fit counts them at its guess, and again where it moves beyond. With adaptive steps, or without a
+      stable step. A fit counts them at its guess, and again if it moves beyond. With adaptive steps, or without a
       step size, there are six.
 
     Source: B. P. Sommeijer, L. F. Shampine, J. G. Verwer, J. Comput. Appl. Math. 88:315 (1997),
@@ -104,7 +104,7 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
         return after, jax.tree.map(estimate, increment, first, last)
 
     def _increment(self, system: HasVectorField, t: Array, h: Array, y: PyTree, first: PyTree, args: PyTree) -> PyTree:
-        """The increment of y in a step, which is exactly zero where h is."""
+        """The increment of y in a step, which is exactly zero if h is."""
         c = coefficients(self._count)
 
         def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, ...]) -> tuple[tuple[PyTree, PyTree], None]:
@@ -141,7 +141,7 @@ class Coefficients(NamedTuple):
 
     - `first`: m_1.
     - `mu`, `nu`, `m`, `g`: mu_j, nu_j, m_j, g_j for the stages j = 2..s, (s - 1,).
-    - `shift`: c_(j-1), where F_(j-1) is evaluated, (s - 1,).
+    - `shift`: c_(j-1), the position at which F_(j-1) is evaluated, (s - 1,).
     """
 
     first: float

@@ -1,4 +1,4 @@
-"""Symplectic methods: velocity Verlet, that of Yoshida, and their base."""
+"""Symplectic methods: velocity Verlet, Yoshida's method, and their base."""
 
 import abc
 from collections.abc import Callable
@@ -115,7 +115,7 @@ class VelocityVerlet(AbstractSymplectic):
     """The velocity Verlet method: kick, drift, kick.
 
     For long motion of bodies whose energy must not drift. Not for forces that depend on velocities, such as friction,
-    or where accuracy counts more than speed (`Yoshida4`).
+    or if accuracy counts more than speed (`Yoshida4`).
 
     It is symplectic, of second order and time-reversible, with a bounded energy error. It needs a system with positions
     and velocities (`AbstractMechanical`), and its steps are constant.
@@ -137,8 +137,8 @@ _INNER = 1 - 2 * _OUTER
 class Yoshida4(AbstractSymplectic):
     """Yoshida's symplectic method of order four.
 
-    For accurate orbits over long times, under smooth forces. Not for forces that depend on velocities, or have kinks,
-    where its order is lost (`VelocityVerlet`).
+    For accurate orbits over long times, under smooth forces. Not for forces that depend on velocities, or have kinks, at
+    which its order is lost (`VelocityVerlet`).
 
     It consists of three velocity Verlet steps of sizes w h, (1 - 2w) h, w h with w = 1/(2 - 2^(1/3)), of which the
     middle one runs backward. It needs a system with positions and velocities (`AbstractMechanical`), and its steps are

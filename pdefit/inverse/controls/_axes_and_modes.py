@@ -17,8 +17,8 @@ class FieldAxes(NamedTuple):
 
     **Arguments:**
 
-    - `names`: the name of each axis, such as `x`; empty where it has none.
-    - `points`: the positions along each axis, (n,), in the unit of lengths; running numbers where none are stated.
+    - `names`: the name of each axis, such as `x`; empty without a name.
+    - `points`: the positions along each axis, (n,), in the unit of lengths; running numbers if no positions are stated.
     - `periodic`: for each axis whether its ends are neighbours.
     """
 
@@ -32,7 +32,7 @@ class FieldAxes(NamedTuple):
 
     @property
     def periods(self) -> tuple[float, ...]:
-        """The length of each axis, that of its cells together."""
+        """The length of each axis, the sum of its cells."""
         return tuple(n * h for n, h in zip(self.shape, self.spacing, strict=True))
 
     @property
@@ -57,16 +57,15 @@ def field_axes(problem: Problem, path: str, shape: tuple[int, ...]) -> FieldAxes
 
 @dataclasses.dataclass(frozen=True)
 class Modes:
-    """The lowest modes of a field on a uniform grid: Fourier modes along periodic axes and cosine modes along others, or
-    polynomials.
+    """The lowest modes of a field on a uniform grid: Fourier modes and, between ends, cosines; or polynomials.
 
-    Every mode has mean square 1, so that its coefficient has the unit of the field. Polynomials are orthogonal on the grid;
-    one of degree n is counted as a cosine with as many zeros.
+    Every mode has mean square 1, so that its coefficient has the unit of the field. Polynomials are orthogonal on the
+    grid; one of degree n is counted as a cosine with as many zeros.
 
     **Arguments:**
 
-    - `count`: the number of modes, those of the smallest wave numbers.
-    - `shape`: that of the field.
+    - `count`: the number of modes, starting from the smallest wave numbers.
+    - `shape`: the shape of the field.
     - `spacing`: the size of a cell along every axis.
     - `periodic`: for each axis whether its ends are neighbours; not for polynomials.
     - `basis`: as of `Control`.

@@ -136,7 +136,7 @@ def _item(problem: Problem, path: str, control: Control, search: _Search) -> Bou
 
 
 def _bounds(control: Control, guess: np.ndarray) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
-    """The smallest and the largest value: one number each, or one for each element where they depend on the guess."""
+    """The smallest and the largest value: one number each, or one for each element if they depend on the guess."""
     least, most = control.bounds or (-np.inf, np.inf)
     if control.within is None:
         return least, most
@@ -174,7 +174,7 @@ def at_guesses(
 
 
 def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tuple[int, ...]) -> Smoother:
-    """The operator of a field's smoothing, that of the part which holds the field or that of its axes."""
+    """The smoothing operator of a field, from the part of the problem that holds the field or from its axes."""
     part = holder(problem, path)
     if isinstance(part, AbstractSmoothed) and isinstance(given, Smoothing):
         assert given.amplitude != "auto", "`from_guess` knows its number"

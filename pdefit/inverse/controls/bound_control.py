@@ -43,12 +43,12 @@ class BoundControl(eqx.Module):
     - `kind`: a parameter of few numbers, a field of many, an initial state, or node states of segments.
     - `where`: takes its leaf out of a problem.
     - `transform`, `scale`, `prior`, `unit`: as of `Control`.
-    - `shape`, `labels`: that of the leaf, and names of its elements.
+    - `shape`, `labels`: the shape of the leaf, and names of its elements.
     - `lower`, `upper`: bounds of its value or of each element, in `unit`: leaves, which recordings may differ in.
     - `smoothing`: the operator between its Sobolev variable and the field, or None.
     - `base`: the search-space field around which a Sobolev variable moves.
     - `modes`: the smooth modes whose coefficients theta holds, or None.
-    - `roughness`: the weight of every element in the smoothness prior; where `open`, a fit chooses it. None for one that
+    - `roughness`: the weight of every element in the smoothness prior; if `open`, a fit chooses it. None for one that
       has neither modes nor a smoothing with an amplitude.
     - `own`: whether each recording has its own; `recording`: its number.
     """
@@ -89,17 +89,17 @@ class BoundControl(eqx.Module):
 
     @property
     def path(self) -> str:
-        """The name in tables: with the number of the recording where there are several, `y0.u[3]`."""
+        """The name in tables; with the number of the recording if there are several, such as `y0.u[3]`."""
         return self.name if self.recording is None else f"{self.name}[{self.recording}]"
 
     @property
     def is_node(self) -> bool:
-        """Whether it holds node states, with the segments as first axis."""
+        """Test for node states, with the segments as first axis."""
         return self.kind == "node"
 
     @property
     def is_state(self) -> bool:
-        """Whether trajectories start from it."""
+        """Test for a control from which trajectories start."""
         return self.kind in ("initial", "node")
 
     def names(self) -> list[str]:

@@ -15,24 +15,25 @@ from pdefit.inverse.problem.problem import Problem
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """Declaration of an unknown. All its numbers are in physical units.
+    """Declaration of an unknown, in physical units.
 
     **Arguments:**
 
     - `transform`: the map to search space; default `Identity()`.
-    - `guess`: where the fit starts; by default the value that the problem holds.
+    - `guess`: the first value of the fit; by default the value in the problem.
     - `bounds`: the smallest and the largest value; by default there are none.
-    - `within`: how far it may move from its guess, in its unit; by default as far as it likes. For guesses that differ
-      from recording to recording.
-    - `prior`: knowledge from elsewhere, as a density.
-    - `unit`: the unit of these numbers; by default that of the system. The command line refuses another unit.
+    - `within`: the largest distance from its guess, in its unit; by default unlimited. For guesses that differ from
+      recording to recording.
+    - `prior`: the prior density; by default there is none.
+    - `unit`: the unit of all these numbers; by default the unit in the system. The command line refuses another unit.
     - `scale`: the size of a typical change in search space, by which theta is divided; default 1.
-    - `smoothing`: how smooth an unknown field is, a `Smoothing`; a number is a length in grid cells. Its search variable
-      is then a Sobolev variable, in which smooth changes are short ways.
-    - `modes`: the number of smooth modes that an unknown field is made of. theta holds their coefficients, and a fit
-      chooses by the data how smooth the field is (see `pdefit.inverse.fit.smoothness`).
-    - `basis`: what these modes are: `waves` (the default), Fourier modes along periodic axes and cosines between walls; or
-      `polynomials`, for a field that has slopes at walls or a kink where a period ends, of which waves would need many.
+    - `smoothing`: the smoothness of an unknown field, a `Smoothing`; a number is a length in grid cells. The search
+      variable is then a Sobolev variable, in which smooth changes have a small norm.
+    - `modes`: the number of smooth modes of an unknown field. theta holds their coefficients, and a fit estimates the
+      smoothness from the data (see `pdefit.inverse.fit.smoothness`).
+    - `basis`: the kind of these modes: `waves` (the default), Fourier modes along periodic axes and cosines between
+      walls; or `polynomials`, for a field with slopes at walls or a kink at the end of a period, which would need many
+      waves.
     - `scope`: `shared` by all recordings (the default), or each `experiment` has its own. Node states always belong to
       one.
     - `estimate`: whether it is estimated (the default) or kept at its guess.

@@ -23,11 +23,11 @@ _UNIFORM = 1e-5
 
 @dataclasses.dataclass(frozen=True)
 class Smoothing:
-    """The expected smoothness of an unknown field.
+    """The smoothness prior of an unknown field.
 
-    The field is a background plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an amplitude, z
-    has a Gaussian prior: the field then differs from its background by about the amplitude, over distances of about the
-    length. Its covariance is proportional to S^2.
+    The field is a background plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an
+    amplitude, z has a Gaussian prior: the field then differs from its background by about the amplitude, over distances
+    of about the length. Its covariance is proportional to S^2.
 
     The background is the guess. A guess that is itself a noisy measurement is no prior knowledge, because data would
     count twice: beside an amplitude the background is then its mean, and the fit starts from the measurement without
@@ -39,9 +39,9 @@ class Smoothing:
       cells.
     - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space. By default there is
       no prior, and z is a way of searching only. `auto` is the amplitude that makes the data most probable, which a fit
-      finds between its rounds, from the standard deviation of the guess or, where that is uniform, from the control's
+      finds between its rounds, from the standard deviation of the guess or, if that is uniform, from the control's
       `scale`. It supposes that sigma is right. Not for many recordings in one fit.
-    - `order`: how fast the modes of large wave numbers k fall off; default 1. Flows and fields that diffuse are smoother
+    - `order`: the decay of modes with the wave number k; default 1. Flows and fields that diffuse are smoother
       than that, which an order of 2 says.
     - `time`: the time over which a field that depends on time is smoothed, too; default 0, for no smoothing in time.
     - `mean`: for axes by name a factor by which the mean along that axis may be larger than the rest, such as
@@ -163,7 +163,7 @@ class Sobolev(Smoother):
 
     @property
     def _symbol(self) -> np.ndarray:
-        """The factor of every mode; along the last periodic axis those of half of the modes."""
+        """The factor of every mode; along the last periodic axis of half of the modes only."""
         whole = self.spectrum
         for axis in self._periods[-1:]:
             whole = np.take(whole, np.arange(self.shape[axis] // 2 + 1), axis)

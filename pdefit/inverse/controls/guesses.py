@@ -87,16 +87,16 @@ class Perturb(AbstractGuess):
 
 
 class FromData(AbstractGuess):
-    """The observed value of a field of `y0` in the first frame, with missing points at their nominal values.
+    """The first frame as guess of a field of `y0`, with missing points at their nominal values.
 
     For initial states that were observed. Not as prior knowledge: the data would count twice.
 
-    An operator that scales or bends each value on its own, such as a gain, is inverted. A blur is not.
-    A field that was observed at other points than those of its grid is interpolated between them: by cubic splines
-    where every point of a raster was observed, and else linearly. Outside them it is that of the nearest point. Where a
-    field was not observed, the system's `init_from_data` makes it from the data. Where it has none, the observed fields
-    drive the hidden ones through the record, which are then looked up for the first frame. A parameter is guessed by
-    the system's `guess_from_data`. States that obey a constraint, such as zero divergence, are projected.
+    An operator that acts on each value alone, such as a gain, is inverted. A blur is not. A field that was observed off
+    its grid points is interpolated: by cubic splines if every point of a raster was observed, else linearly. Outside the
+    points it has the value of the nearest point. A hidden field is made from the data by the system's `init_from_data`.
+    Without this method, the observed fields drive the hidden ones through the record, and the first frame takes its
+    values from there. A parameter is guessed by the system's `guess_from_data`. States that obey a constraint, such as
+    zero divergence, are projected.
     """
 
     def value(self, nominal, path, key, observations, problem):
@@ -139,7 +139,7 @@ def is_measured(guess: AbstractGuess | None, path: str, observations: Observatio
 
     **Arguments:**
 
-    - `guess`, `path`: those of the control.
+    - `guess`, `path`: the guess and the path of the control.
     - `observations`: the record.
     """
     root, _, name = path.partition(".")
@@ -149,7 +149,7 @@ def is_measured(guess: AbstractGuess | None, path: str, observations: Observatio
 def _between_rasters(
     path: str, field: str, axes: FieldAxes, observations: Observations, problem: Problem
 ) -> np.ndarray | None:
-    """A field from its values on a coarser raster at the first time; None where that raster is not known."""
+    """A field from its values on a coarser raster at the first time; None if that raster is not known."""
     coords = problem.system.coords()
     where = observed_positions(problem.instrument, observations.ts[0], problem.y0, problem.args, coords).get(field)
     dims = coords[field].dims
@@ -207,7 +207,7 @@ def _by_the_system(
 ) -> np.ndarray | None:
     """A field of the initial state that was not observed as a whole, as the system makes it from the data.
 
-    None where it does not say how, and the field is hidden behind others that were observed as a whole.
+    None if it does not say how, and the remaining fields were observed as a whole.
     """
     system, data = problem.system, observations.values.get(field)
     why = "it is not observed" if data is None else f"it has shape {nominal.shape} and was observed as {data.shape[1:]}"

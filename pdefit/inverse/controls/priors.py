@@ -1,4 +1,4 @@
-"""Prior knowledge of a control, as residuals beside those of the data: densities and regularizers."""
+"""Prior knowledge of a control as additional residuals: densities and regularizers."""
 
 import abc
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class AbstractPrior(eqx.Module):
 
 
 class Normal(AbstractPrior):
-    """A normal density, x = mean +- deviation.
+    """The normal prior density, x = mean +- deviation.
 
     For a quantity that may have either sign. Not for one known up to a factor (`LogNormal`), nor for limits (`bounds`).
 
@@ -53,9 +53,9 @@ class Normal(AbstractPrior):
 
 
 class LogNormal(AbstractPrior):
-    """A log-normal density, for a quantity known up to a factor exp(deviation).
+    """The log-normal prior density, for a quantity known up to a factor exp(deviation).
 
-    For positive quantities. Not where zero is possible (`Normal`).
+    For positive quantities. Not if zero is possible (`Normal`).
 
     **Arguments:**
 
@@ -138,7 +138,7 @@ class L2(AbstractRegularizer):
 class H1(AbstractRegularizer):
     """weight/2 * mean |grad x|^2, which keeps a field smooth.
 
-    For fields whose smoothness is set by hand. Not where a posterior is wanted (`Smoothing` with an amplitude).
+    For fields whose smoothness is set by hand. Not if a posterior is wanted (`Smoothing` with an amplitude).
 
     Two of them on one control, along different axes, keep it smooth in time and in space.
 
@@ -169,7 +169,7 @@ class TotalVariation(AbstractRegularizer):
 
     A jump costs its height times the length of its border, whatever its width. Slopes far below `slope` count as in H1,
     with weight / slope. The residuals are r = grad x sqrt(2 / (sqrt(|grad x|^2 + slope^2) + slope)) in every cell: half
-    their square is the penalty, and they are smooth where x is flat. Gauss-Newton alone steps over the minimum of a
+    their square is the penalty, and they are smooth even for flat x. Gauss-Newton alone steps over the minimum of a
     steep slope, so take L-BFGS or a damped method.
 
     **Arguments:**
@@ -204,7 +204,7 @@ class TotalVariation(AbstractRegularizer):
 
 
 def _slopes(penalty: H1 | TotalVariation, x: Array) -> list[Array]:
-    """Differences of neighbours over their distance along each axis of a penalty, one fewer where an axis has ends."""
+    """Differences of neighbours over their distance along each axis of a penalty, one fewer for an axis with ends."""
     axes = tuple(range(x.ndim) if penalty.axes is None else penalty.axes)
     given = (penalty.spacing, penalty.periodic)
     if not {*axes} <= {*range(x.ndim)} or {np.size(of) for of in given} - {1, len(axes)}:

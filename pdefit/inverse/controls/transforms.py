@@ -16,7 +16,7 @@ class AbstractTransform(eqx.Module):
 
     @abc.abstractmethod
     def to_search(self, x: Array) -> Array:
-        """theta(x), not finite where x is outside the transform's domain."""
+        """theta(x), not finite if x is outside the transform's domain."""
 
     @abc.abstractmethod
     def to_physical(self, theta: Array) -> Array:
@@ -39,7 +39,7 @@ class Identity(AbstractTransform):
 class Log(AbstractTransform):
     """The transform theta = ln x.
 
-    For a positive quantity known up to a factor. Not where zero is possible (`Softplus`).
+    For a positive quantity known up to a factor. Not if zero is possible (`Softplus`).
     """
 
     def to_search(self, x):
@@ -52,7 +52,7 @@ class Log(AbstractTransform):
 class Log10(AbstractTransform):
     """The transform theta = log10 x.
 
-    For a positive quantity known up to decades, where bounds read as decades. Not where zero is possible (`Softplus`).
+    For a positive quantity known up to decades; bounds read as decades. Not if zero is possible (`Softplus`).
     """
 
     def to_search(self, x):

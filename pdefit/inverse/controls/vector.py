@@ -148,7 +148,7 @@ class Controls(eqx.Module):
     def sizes(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         """The change of every element of theta that changes its control by as much as the control is large.
 
-        It is 1 where the control is zero, and at most 1 where the transform is not linear.
+        It is 1 if the control is zero, and at most 1 if the transform is not linear.
         """
 
         def size(control: BoundControl, part: Array) -> Array:
@@ -169,7 +169,7 @@ class Controls(eqx.Module):
 
     @property
     def groups(self) -> Bool[np.ndarray, "g p"]:
-        """Masks of elements of theta that have about one curvature: those of a path, or groups within a field."""
+        """Masks of elements of theta of about one curvature: the elements of a path, or groups within a field."""
         parts = [np.zeros(c.size) if c.smoothing is None else np.ravel(c.smoothing.groups) for c in self.items]
         within = np.concatenate(parts)
         return np.stack([mask & (within == g) for mask in self.elements.values() for g in np.unique(within[mask])])
@@ -203,7 +203,7 @@ class Controls(eqx.Module):
         return [self.filled(problem, x) for x in (theta, *corners)]
 
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
-        """The residuals of all priors, those of smoothness last."""
+        """The residuals of all priors, smoothness priors last."""
         parts = list(zip(self.items, self.split(theta), strict=True))
         residuals = [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
         return residuals + [c.roughness * part for c, part in parts if c.roughness is not None]
@@ -214,7 +214,7 @@ class Controls(eqx.Module):
         return {c.path: c.roughness for c in self.items if c.roughness is not None and c.open}
 
     def roughness_of_theta(self) -> np.ndarray:
-        """The weight of every element of theta in the smoothness priors, (p,); 0 for those that have none."""
+        """The weight of every element of theta in the smoothness priors, (p,); 0 for elements without one."""
         weights = [np.zeros(c.size) if c.roughness is None else np.asarray(c.roughness) for c in self.items]
         return np.concatenate(weights)
 

@@ -1,4 +1,4 @@
-"""The bookkeeping of a fit: stages, rounds and evaluations, the best point, and what is saved to go on from."""
+"""The bookkeeping of a fit: stages, rounds and evaluations, the best point, and the state from which a fit resumes."""
 
 import dataclasses
 import time
@@ -29,7 +29,7 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
 class FitRun(Generic[Objective]):
-    """The bookkeeping of one fit. `place` is where it is in its stages."""
+    """The bookkeeping of one fit. `place` is its position in the stages."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class FitRun(Generic[Objective]):
         self._with_steps(*self.steps.start(self.functional, self.theta))
 
     def _with_steps(self, functional: Objective, event: str = "") -> bool:
-        """Take over a functional with other steps, and return whether they are others."""
+        """Take over a functional with new steps, and return whether they differ."""
         if event:
             self._note(f"iteration {self.iterations}: {event}")
         if functional is self.functional:
@@ -184,7 +184,7 @@ class FitRun(Generic[Objective]):
         self._move(compiling=self.place.compiling + time.perf_counter() - begin)
 
     def _renew(self, optimizer: AbstractOptimizer, carry: Carry) -> Carry:
-        """Begin anew from the best point with steps that suit it, where those in force do not."""
+        """Restart from the best point with new steps if the present steps do not suit it."""
         if not self.steps.due or not self._with_steps(*self.steps.renew(self.functional, jnp.asarray(self.theta))):
             return carry
         carry = first_carry(self.functional, optimizer, self.theta)
@@ -192,7 +192,7 @@ class FitRun(Generic[Objective]):
         return carry
 
     def _give_up(self) -> None:
-        """Return to where the stage before ended, if there was one, because no evaluation of this round was finite."""
+        """Return to the end of the stage before, if there was one, because no evaluation of this round was finite."""
         if not np.isfinite(self.loss):
             raise PdefitError(
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
@@ -203,7 +203,7 @@ class FitRun(Generic[Objective]):
         self.theta, self.carry = self.theta_before, None
 
     def _watch(self, log: EvaluationLog, done: int) -> None:
-        """Explain once why the adjoint grows so much, if it does where the fit is or could not begin."""
+        """Explain once why the adjoint grows so much, if it does at the present point or at the guess."""
         counts = np.asarray(log.accepted[:done]) | (not np.isfinite(self.loss) and not self.steps.blown_up)
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
         # where steps do not suit and will be chosen anew, they are the reason

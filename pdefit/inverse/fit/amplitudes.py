@@ -1,14 +1,14 @@
 """The amplitudes of smoothing priors, chosen by the data: those that make the data most probable.
 
-Let a field be S z with z of standard deviation a, let A be J_r^T J_r with all priors, and W one over a for the elements of
-the field and 0 for others. The derivative of the log evidence in ln a is |W z|^2 - gamma at the minimum. gamma, the trace
-of 1 - W A^-1 W, counts the numbers of the field that the data determine. So a obeys |W z|^2 = gamma.
+Let a field be S z with z of standard deviation a, let A be J_r^T J_r with all priors, and W one over a for the elements
+of the field and 0 elsewhere. The derivative of the log evidence in ln a is |W z|^2 - gamma at the minimum. gamma, the
+trace of 1 - W A^-1 W, counts the numbers of the field that the data determine. So a obeys |W z|^2 = gamma.
 
-The trace is a mean over random signs v of v^T (1 - W A^-1 W) v, each from one system that conjugate gradients solve. A low
-rank of the matrix would miss a part of gamma, and so make the amplitude too large.
+The trace is a mean over random signs v of v^T (1 - W A^-1 W) v, each from one system that conjugate gradients solve. A
+low rank of the matrix would miss a part of gamma, and so make the amplitude too large.
 
-Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415; M. F. Hutchinson, Commun. Stat. Simul.
-Comput. 19:433 (1990), doi:10.1080/03610919008812866 (the trace).
+Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415; M. F. Hutchinson, Commun. Stat.
+Simul. Comput. 19:433 (1990), doi:10.1080/03610919008812866 (the trace).
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ class Amplitudes(NamedTuple):
 
 
 def choose_amplitudes(functional: AbstractObjective, theta: Float[Array, " p"], product: Callable) -> Amplitudes | None:
-    """The amplitudes that the data prefer at a minimum; None where all are stated.
+    """The amplitudes that the data prefer at a minimum; None if all are stated.
 
     **Arguments:**
 
@@ -90,7 +90,7 @@ def amplitude(control: BoundControl, weight: float | None = None) -> float:
     **Arguments:**
 
     - `control`: the control.
-    - `weight`: that of its elements over `scale`; by default the one in force.
+    - `weight`: the weight of its elements over `scale`; by default the present weight.
     """
     assert control.smoothing is not None and control.roughness is not None, "a control with an amplitude"
     weight = float(np.mean(control.roughness)) / control.scale if weight is None else weight
@@ -100,7 +100,7 @@ def amplitude(control: BoundControl, weight: float | None = None) -> float:
 def _determined(
     functional: AbstractObjective, theta: Float[Array, " p"], product: Callable, masks: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The trace of F = 1 - W A^-1 W over every field, and that of F^2."""
+    """The traces of F = 1 - W A^-1 W and of F^2 over every field."""
     functional, weights = with_tangents(functional), functional.controls.roughness_of_theta()
     given, rng = weights > 0, np.random.default_rng(0)
 

@@ -1,4 +1,4 @@
-"""The solver that suits a system, where none is named."""
+"""Choice of the solver for a system, if none is named."""
 
 import dataclasses
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class SolverChoice:
     **Arguments:**
 
     - `solver`: the time stepping method.
-    - `steps`: the tolerance of adaptive steps where it needs them, or None.
+    - `steps`: the tolerance of adaptive steps if it needs them, else None.
     - `reason`: the reason in words.
     """
 
@@ -48,17 +48,17 @@ class SolverChoice:
 def choose_solver(
     system: AbstractSystem, y0: PyTree, span: float, adaptive: bool = True, args: PyTree = None
 ) -> SolverChoice:
-    """The solver that suits a system, with the reason.
+    """Choice of the solver for a system, with the reason.
 
-    Equations are stiff where some direction decays so fast that explicit steps over the record would be many. They are
-    dominated by diffusion where the fastest direction decays far faster than the state changes.
+    Equations are stiff if some direction decays so fast that the record would take many explicit steps. They are
+    dominated by diffusion if the fastest direction decays far faster than the state changes.
 
     **Arguments:**
 
     - `system`: the equations with their parameters.
     - `y0`: the initial state, at which the equations are judged.
     - `span`: the length of the record, in the system's time unit.
-    - `adaptive`: whether steps may be chosen by their error (the default); False where a step was given.
+    - `adaptive`: whether steps may be chosen by their error (the default); False if a step was given.
     - `args`: exogenous inputs of the system.
     """
     if isinstance(system, SpectralSystem):

@@ -1,4 +1,4 @@
-"""The stages that suit the unknowns of a fit, where none are named."""
+"""Choice of the stages for the unknowns of a fit, if none are named."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -56,13 +56,13 @@ class StagesChoice:
 
 
 def choose_stages(functional: Functional) -> StagesChoice:
-    """The stages that suit the unknowns of a functional, with the reason.
+    """Choice of the stages for the unknowns of a functional, with the reason.
 
-    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. Where all fields have priors, Gauss-Newton with
-    conjugate gradients follows, which converges. Few unknowns take Levenberg-Marquardt. Where the guess is far from the
+    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. If all fields have priors, Gauss-Newton with
+    conjugate gradients follows, which converges. Few unknowns take Levenberg-Marquardt. If the guess is far from the
     data, stages on windows or on the beginning of the record come first. In a short record the initial state may be held
-    at first. Numbers beside an unknown initial field are fitted first, from the guess of the field. Where fields are
-    hidden and the guess is far, the trajectory is drawn to the data, less and less.
+    at first. Numbers beside an unknown initial field are fitted first, from the guess of the field. If fields are hidden
+    and the guess is far, the trajectory is nudged towards the data, less in each stage.
 
     **Arguments:**
 
@@ -138,8 +138,8 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
     """The stages for numbers and a free initial state.
 
     A state taken from noisy data can blow up, or move far from the data, before the record ends. Over a short part of
-    the record it cannot. In a record of few frames the numbers are fitted before the state is free, if they are what is
-    wrong.
+    the record it cannot. In a record of few frames the numbers are fitted before the state is free, if the numbers cause
+    the misfit.
     """
     ts, unit = functional.observations.ts, with_space(functional.problem.system.time_unit)
     whole = Stage(LevenbergMarquardt())
@@ -163,7 +163,7 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
 
 
 def _begins_right(functional: Functional) -> bool:
-    """Whether the guess fits the first frame far better than the whole record."""
+    """Test for a guess that fits the first frame far better than the whole record."""
     residuals, k = weighted(functional, functional.theta0), functional.observations.first_frame
     masks = [np.asarray(functional.observations.mask[name]) for name in residuals]
     begin = {n: x[0, k : k + 1] for n, x in residuals.items()}
@@ -173,9 +173,9 @@ def _begins_right(functional: Functional) -> bool:
 
 
 def _windows(functional: Functional) -> list[float]:
-    """The lengths of windows that grow to the whole record; none where they cannot help.
+    """The lengths of windows that grow to the whole record; none if they cannot help.
 
-    They help where the whole state was observed and the guess is far from the data.
+    They help if the whole state was observed and the guess is far from the data.
     """
     ts, data = functional.observations.ts, functional.observations
     fields, shown = named_fields(functional.problem.y0), functional.observed
@@ -193,7 +193,7 @@ def _windows(functional: Functional) -> list[float]:
 
 
 def _far(functional: Functional, share: float) -> bool:
-    """Whether the guess misses more than a share of what the data show, or blows up."""
+    """Test for a guess that misses more than a fraction of the variation of the data, or blows up."""
     missed = sum_of_squares(weighted(functional, functional.theta0))
     data = functional.observations
     values = {n: np.asarray(x) for n, x in data.values.items()}

@@ -42,7 +42,7 @@ class Hosted(AbstractDriver):
     - `file`: the space for checkpoints in a file; default 0.
     - `open_file`: opens the file. It is called with the leaves of a state and the number of states, and returns a
       store.
-    - `targets`: the source of the observations, where they are not in memory.
+    - `targets`: the source of the observations, if they are not in memory.
     """
 
     def __init__(

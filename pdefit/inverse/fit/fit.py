@@ -32,20 +32,20 @@ def fit(
     resume: RunState | None = None,
     driver: AbstractDriver | None = None,
 ) -> Fit[Objective]:
-    """The minimum of a functional, stage by stage, each from the best point of the one before.
+    """Fit of a functional, stage by stage; each stage starts from the best point of the stage before.
 
     **Arguments:**
 
-    - `functional`: the objective that is minimised, a `Functional` or `Recordings`.
-    - `stages`: optimizers, or stages with windows and weights of their own; by default those of `choose_stages`.
+    - `functional`: the objective, a `Functional` or `Recordings`.
+    - `stages`: optimizers, or stages with windows and weights of their own; by default the stages of `choose_stages`.
     - `max_iterations`: a bound on the evaluations of all stages together; by default there is none.
-    - `callback`: called after every chunk of about a second. Raising `KeyboardInterrupt` there, or pressing Ctrl-C,
-      ends the fit with the best point so far.
-    - `resume`: a state that a callback took from an earlier call with the same functional and stages, from which the
-      fit goes on.
-    - `driver`: evaluates the functional: `Traced()` (the default) or `Hosted()`.
+    - `callback`: a function called after every chunk of about a second. If it raises `KeyboardInterrupt`, or at Ctrl-C,
+      the fit ends with the best point so far.
+    - `resume`: a state that a callback saved in an earlier call with the same functional and stages. The fit continues
+      from it.
+    - `driver`: the evaluation of the functional, `Traced()` (the default) or `Hosted()`.
 
-    **Errors:** PdefitError where the loss is not finite at the first guess.
+    **Errors:** PdefitError if the loss is not finite at the first guess.
     """
     if stages is None:
         if not isinstance(functional, Functional):

@@ -55,7 +55,7 @@ class PredictedVariance:
     def at_data(self, values: Float[np.ndarray, "..."], mask: Bool[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
         """Standard deviations by the values themselves, to begin a fit with.
 
-        **Arguments:** `values`, `mask`: the measured values, and where they are known.
+        **Arguments:** `values`, `mask`: the measured values, and whether each is known.
         """
         size = max(float(np.max(np.abs(values[mask]), initial=0.0)), np.finfo(float).tiny)
         begin = tuple(f if x is None else x for x, f in zip(self._parts, _begin(size), strict=True))
@@ -64,9 +64,9 @@ class PredictedVariance:
         return PredictedVariance(*begin).sigma(np.maximum(np.abs(values), least))
 
     def sigma(self, predicted: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """Standard deviations where the signal is as predicted.
+        """Standard deviations of values with the predicted signal.
 
-        **Arguments:** `predicted`: the signal, in the unit of the values. What is below zero counts as nothing.
+        **Arguments:** `predicted`: the signal, in the unit of the values. Negative values count as zero.
         """
         constant, gain, relative = (x or 0.0 for x in self._parts)
         signal = np.maximum(predicted, _LEAST_COUNT * gain)
@@ -150,5 +150,5 @@ def Proportional(relative: float | None = None, constant: float | None = None) -
 
 
 def _begin(size: float) -> tuple[float, float, float]:
-    """Constant, gain and relative noise of values of a size, where nothing else is known."""
+    """Constant, gain and relative noise of values of a size, if nothing else is known."""
     return _FIRST * size, _FIRST**2 * size, _FIRST

@@ -28,7 +28,7 @@ Times = Observations | np.ndarray | Sequence[float]
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """Observed variables over time, as a fitted model predicts them.
+    """Predicted observations over time.
 
     **Arguments:**
 
@@ -36,7 +36,7 @@ class Prediction:
     - `values`: for each observed variable its prediction through the instrument, (T, ...), in the unit of the data. NaN
       at points that were not measured.
     - `coords`: for each variable its axes and its unit.
-    - `states`: the states behind them, with time as leading axis (T, ...); None by default.
+    - `states`: the states of the model, with time as leading axis (T, ...); None by default.
     """
 
     ts: np.ndarray
@@ -48,7 +48,7 @@ class Prediction:
 def predict(
     fit: Fit[Any], times: Times | None = None, places: Mapping[str, Any] | None = None, states: bool = False
 ) -> Prediction | list[Prediction]:
-    """The observed variables that a fitted model predicts, through the instrument and in the units of the data.
+    """Predicted observations of a fitted model, through the instrument and in the units of the data.
 
         found = pdefit.fit(functional)
         there = pdefit.predict(found)                              # at the times of the record
@@ -59,10 +59,11 @@ def predict(
 
     **Arguments:**
 
-    - `fit`: the result of `pdefit.fit`. Of many recordings a list with one prediction for each is returned.
+    - `fit`: the result of `pdefit.fit`. For many recordings a list of predictions is returned, one for each.
     - `times`: increasing times (T,), in the system's time unit, not before the start of the trajectory. A record of
-      observations gives its times and the points that were measured. By default the record of the fit.
-    - `places`: for variables that `At` observes other points, (n, d), in the unit of the grid's lengths.
+      observations gives its times and the points that were measured. Default: the times and points of the record of the
+      fit.
+    - `places`: new points for variables that `At` observes, (n, d), in the unit of the grid's lengths.
     - `states`: whether states are returned, too; default False. A film of fields may be much larger than its data.
     """
     made = [_prediction(part.functional, part.problem, times, places, states) for part in fit.recordings]
@@ -101,7 +102,7 @@ def _prediction(
 
 
 def _moved(observe: AbstractObservationOperator, points: Mapping[str, Array]) -> AbstractObservationOperator:
-    """The instrument with its points given up, so that others can be placed."""
+    """The instrument without its fixed points, so that new points can be placed."""
     parts = observe.operators if isinstance(observe, Compose) else (observe,)
     if not any(isinstance(part, At) for part in parts):
         raise PdefitError(f"places expects an instrument at points (At), but the fit has {type(observe).__name__}")
@@ -168,12 +169,12 @@ def observe(problem: Problem, record: Observations, i: int, y: PyTree) -> dict[s
 def as_fields(
     instrument: AbstractObservationOperator, frame: Mapping[str, np.ndarray], fields: Mapping[str, FieldCoords]
 ) -> dict[str, np.ndarray]:
-    """Observed values of fields as they are, at their points; empty where the instrument sees something else.
+    """Observed values of fields as they are, at their points; empty if the instrument sees something else.
 
     **Arguments:**
 
     - `instrument`: the observation operator.
-    - `frame`: the values of every variable at one time, NaN where missing.
+    - `frame`: the values of every variable at one time, NaN if missing.
     - `fields`: the axes of each field.
     """
     shown = instrument.returned(frame, fields)

@@ -1,4 +1,4 @@
-"""Renewal of the steps of a fit, frozen adaptive ones and constant ones, where they no longer suit its best point."""
+"""Renewal of the steps of a fit, frozen adaptive or constant, if they no longer suit its best point."""
 
 import math
 from typing import Any
@@ -30,9 +30,9 @@ class StepWatch:
     """The steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
 
     For adaptive steps `error` is that at the best point, 1 at the tolerance, and `chosen` what it was when they were
-    chosen. Both are None where steps are constant. For constant steps `unstable` is whether the best point needs
-    others, and `blown_up` whether the model blows up at the guess. `stable` is the stable step of explicit Euler that
-    they were chosen for, None where they are those of the guess; `halved` is whether they are smaller than it demands.
+    chosen. Both are None if steps are constant. For constant steps `unstable` is whether the best point needs new steps,
+    and `blown_up` whether the model blows up at the guess. `stable` is the stable step of explicit Euler that they were
+    chosen for, None if they were chosen at the guess; `halved` is whether they are smaller than it demands.
 
     The methods take the objective in force and a point theta, (p,).
     """
@@ -45,7 +45,7 @@ class StepWatch:
 
     @property
     def due(self) -> bool:
-        """Whether the steps no longer suit the best point."""
+        """Test for steps that no longer suit the best point."""
         if self.error is None or self.chosen is None:
             return self.unstable or self.blown_up
         return bool(are_due(self.error, self.chosen))
@@ -67,7 +67,7 @@ class StepWatch:
             self.unstable = not suits(functional, theta)
 
     def _grown(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> bool:
-        """Test for stable steps much larger than those of the stages before."""
+        """Test for stable steps much larger than the steps of the stages before."""
         if self.stable is None or self.halved or functional.asked_dt is not None:
             return False
         try:
@@ -85,7 +85,7 @@ class StepWatch:
         return 1 if is_adaptive(functional) or count < _OFTEN else _SELDOM
 
     def looks(self, functional: AbstractObjective, count: int, accepted: bool, done: bool) -> bool:
-        """Whether steps are checked now.
+        """Test for a point at which steps are checked.
 
         **Arguments:**
 
@@ -98,7 +98,7 @@ class StepWatch:
         return most is not None and (accepted if is_adaptive(functional) else done or count % most == 0)
 
     def renew(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps chosen at theta, and a sentence about it; itself where these are the same."""
+        """The functional with steps chosen at theta, and a sentence about it; itself if these are the same."""
         if self.blown_up:
             self.blown_up = False
             return self._halved(functional, theta)
@@ -118,7 +118,7 @@ class StepWatch:
     def _halved(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
         """The functional with constant steps halved until J is finite, and a sentence about it.
 
-        **Errors:** PdefitError that names such a step, where another was given.
+        **Errors:** PdefitError that names such a step, if another step was given.
         """
         unit = with_space(functional.problem.system.time_unit)
         for dt in functional.dt * 0.5 ** np.arange(1, _HALVINGS + 1):
@@ -186,12 +186,12 @@ class StepWatch:
 
 
 def are_due(error: ArrayLike, chosen: ArrayLike) -> np.ndarray | np.bool_:
-    """Which adaptive steps no longer suit a point; none whose error is NaN.
+    """The mask of adaptive steps that no longer suit a point; false if their error is NaN.
 
     **Arguments:**
 
     - `error`: their error at the point, 1 at the tolerance.
-    - `chosen`: their error where they were chosen.
+    - `chosen`: their error at the point of their choice.
     """
     return (np.minimum(_LOW, _FALLEN * np.asarray(chosen)) > error) | (np.asarray(error) > _HIGH)
 

@@ -24,7 +24,7 @@ def saved_weights(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Float[Array, " p"]]:
     """The standard deviations before the stage and now, and the point before the stage, of a saved fit.
 
-    **Errors:** ValueError where these cannot be those of the observations.
+    **Errors:** ValueError if these cannot belong to the observations.
     """
     if not all(np.all(np.isfinite(x)) for name, x in saved.arrays.items() if "theta" in name):
         raise ValueError("its point is not finite")
@@ -49,7 +49,7 @@ class Record(NamedTuple):
     - `loss`, `gradient_norm`: J with the weights and steps in force at the time, and the norm of its gradient.
     - `accepted`: whether the optimizer accepted the point.
     - `seconds`: seconds that it took.
-    - `theta`: the tabulated elements of theta, or None where there are none.
+    - `theta`: the tabulated elements of theta, or None if there are none.
     - `step_error`: the largest error of adaptive steps, 1 at the tolerance; NaN for constant steps and rejected points.
     """
 
@@ -85,20 +85,21 @@ def records(log: Any, done: int, elapsed: float, before: int, stage: int, step_e
 
 @dataclasses.dataclass(repr=False)
 class Fit(Generic[Objective]):
-    """The outcome of a fit.
+    """Result of a fit: the estimate, its loss and its history.
 
     **Arguments:**
 
     - `functional`: the objective with the weights and windows of the last stage.
-    - `theta`: its best point there, (p,).
-    - `loss`, `loss_initial`: its values there and at the first guess.
-    - `history`: every evaluation since the fit was last resumed.
+    - `theta`: the best point in search space, (p,).
+    - `loss`, `loss_initial`: J at the best point and at the first guess.
+    - `history`: all evaluations since the fit was last resumed.
     - `iterations`: the number of all evaluations.
     - `status`: `done` or `interrupted`.
     - `converged`: whether the last optimizer found a minimum.
     - `seconds`: time spent compiling and evaluating.
     - `events`: what happened, in sentences.
-    - `equations`: the normal equations at theta, of every group of residuals and of all, where the fit evaluated them.
+    - `equations`: the normal equations at theta, of every group of residuals and of all; None if the fit did not evaluate
+      them.
     - `estimated`: the variables whose sigma a stage estimated from residuals.
     - `cost`: the approximate cost of an evaluation of the last optimizer, in forward runs.
     - `known`: by recording what is known of its data, for the verdict; empty where nobody said it.
@@ -190,7 +191,7 @@ class Place:
 
     - `stage`, `round`, `count`: the stage, the round of reweighting in it, and the evaluations of that round.
     - `iterations`: evaluations of all stages together.
-    - `windows`: the stage whose windows are in force, -1 for those of the functional itself.
+    - `windows`: the stage whose windows are in force, -1 for the windows of the functional itself.
     - `windows_before`: the same before this stage.
     - `settled`: whether reweighting has come to rest.
     - `watched`: whether growth of the adjoint was explained already.
@@ -218,7 +219,7 @@ class Place:
     def from_numbers(cls, numbers: dict[str, Any]) -> "Place":
         """The place from which `as_numbers` was called.
 
-        **Errors:** ValueError where a number is missing, negative, or of another type.
+        **Errors:** ValueError if a number is missing, negative, or of another type.
         """
         if not isinstance(numbers["events"], list):
             raise ValueError("events are no list")

@@ -69,7 +69,7 @@ class AbstractReweight(eqx.Module):
 
 
 class Reweight(AbstractReweight):
-    """Iteratively reweighted least squares: sigma is the root mean square residual, at least the measured one.
+    """Iteratively reweighted least squares: sigma is the root mean square residual, at least the measured sigma.
 
     A model that leaves something out misfits some observations by more than their noise. This keeps them from
     dominating. Residuals contain the noise, so the two are not added. Gaps between segments keep their standard
@@ -78,7 +78,7 @@ class Reweight(AbstractReweight):
     **Arguments:**
 
     - `axes`: the axes of a variable, after time, whose entries have a residual level of their own (such as the bodies).
-      One level is shared along all others. By default there are none.
+      One level is shared along the remaining axes. By default there are no such axes.
     - `rounds`: the most rounds; default 10.
     - `tolerance`: ends the rounds when no sigma changes by more than this part; default 0.02.
     """
@@ -198,10 +198,10 @@ def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]
 
         t_v = tr(A^-1 J_v^T J_v),    A = J_r^T J_r
 
-    J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, those of
-    priors included. Elements at a bound are left out of both. So all t_v add up to the number of unknowns that the data
-    determine: a shared unknown counts once, and an unknown that one variable alone depends on counts there. With more
-    than 200 tangents the matrices are too dear, and each variable has a share of the unknowns in proportion to its
+    J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, residuals
+    of priors included. Elements at a bound are left out of both. So all t_v add up to the number of unknowns that the
+    data determine: a shared unknown counts once, and an unknown that one variable alone depends on counts there. With
+    more than 200 tangents the matrices are too dear, and each variable has a share of the unknowns in proportion to its
     values.
 
     **Arguments:**

@@ -55,7 +55,7 @@ class Smoothness(NamedTuple):
 def choose_smoothness(
     functional: AbstractObjective, theta: Float[Array, " p"], normal_equations: Callable
 ) -> Smoothness | None:
-    """The smoothness that the data prefer at a point; None without modes, or where the model blows up.
+    """The smoothness that the data prefer at a point; None without modes, or if the model blows up.
 
     **Arguments:**
 
@@ -101,7 +101,7 @@ class _Evidence:
         return logarithms, self._precisions(logarithms) * np.exp(logarithms[0])
 
     def _amplitudes(self) -> list[float]:
-        """The logarithm of a first amplitude of each field: its coefficients where a step of each alone would put them."""
+        """The logarithm of a first amplitude of each field: from its coefficients after a step of each field alone."""
         felt = np.diag(self.matrix)
         at = self.theta - self.gradient / np.where(felt > 0, felt, np.inf)
         sizes = [np.sum(felt[s] * at[s] ** 2) / max(np.sum(felt[s]), np.finfo(float).tiny) for _, s in self.fields]

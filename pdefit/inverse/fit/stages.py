@@ -78,7 +78,7 @@ def new_weights(
     - `normal_equations`: as of `choose_smoothness`.
     - `product`: as of `choose_amplitudes`, at a minimum; by default amplitudes stay.
 
-    **Returns:** the objective, whether its weights are hardly others, and what happened, in sentences.
+    **Returns:** the objective, whether its weights hardly changed, and the events, as sentences.
     """
     smoothness, events, settled = choose_smoothness(functional, theta, normal_equations), [], True
     if smoothness is not None and not smoothness.settled:
@@ -96,24 +96,24 @@ def new_weights(
 
 
 def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:
-    """Whether a stage with this formulation leaves the windows of the fit's own functional.
+    """Test for a formulation that leaves the windows of the fit's own functional.
 
-    Where states are controls such a stage only prepares. Windows that start from the data move only the other controls,
-    and the states come back at their guesses. A free initial state moves along where fewer frames of one trajectory are
+    If states are controls such a stage only prepares. Windows that start from the data move only the other controls,
+    and the states come back at their guesses. A free initial state moves along if fewer frames of one trajectory are
     fitted.
 
     **Arguments:**
 
     - `own`: the functional of the fit.
-    - `formulation`: that of the stage.
+    - `formulation`: the formulation of the stage.
     """
     return formulation is not None and not (own.controls.states.items and formulation == own.formulation)
 
 
 def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
-    """Whether a stage without a formulation goes on with that of the stage before.
+    """Test for a stage that keeps the formulation of the stage before.
 
-    It does not where states come back, nor where a part of the record was left out.
+    It does not if states return to their guess, nor if a part of the record was left out.
 
     **Arguments:**
 
@@ -124,7 +124,7 @@ def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
 
 
 def same_windows(stages: Sequence[Stage], stage: int, before: int) -> tuple[str, ...]:
-    """Sentence about a stage that goes on with the windows of stage `before`; none where that has one trajectory."""
+    """Sentence about a stage that goes on with the windows of stage `before`; none if that has one trajectory."""
     if before < 0 or not isinstance(stages[before].formulation, Segments):
         return ()
     whole = "give it `window: whole` (`Single()` in Python) to fit the record as one trajectory"
@@ -151,11 +151,11 @@ class _Near(AbstractPrior):
 
 
 def _near_guess(objective: Objective) -> Objective:
-    """The objective with a weak prior of each number in logarithms that has none.
+    """The objective with a weak prior in logarithms for each number without a prior.
 
     The beginning of a record may not show a number, such as a diffusivity before fronts are sharp. Without a prior its
     logarithm drifts, until the number is so small that no later stage feels it. The prior weighs as much as one
-    measurement with the stated sigma. Where that is larger than a part of what the data vary by, a sigma of that part
+    measurement with the stated sigma. If that is larger than a part of what the data vary by, a sigma of that part
     counts: one that was left at 1 would make the prior heavier than the data.
     """
     if not isinstance(objective, Functional):
@@ -181,7 +181,7 @@ def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[
     **Arguments:**
 
     - `own`: the functional of the fit.
-    - `functional`: that of this stage.
+    - `functional`: the functional of this stage.
     - `theta`: the point that the stage before reached.
     """
     size = functional.controls.size

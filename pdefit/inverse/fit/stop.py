@@ -1,4 +1,4 @@
-"""Rules that end a stage before its optimizer converges, where going on would fit noise."""
+"""Early stopping: rules that end a stage before its optimizer converges and fits noise."""
 
 import abc
 from typing import ClassVar, NamedTuple
@@ -19,9 +19,9 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer, Evaluation
 class AbstractStop(eqx.Module):
     """A rule that ends a stage by a score of data: the mean squared weighted residual, without regularizers and priors.
 
-    Gaps between segments count as residuals of the data. The score is that of every point with the lowest J so far.
-    `elsewhere` is whether the data of the score are others than the fitted ones. Then the stage returns to the point
-    with the best score, and each score costs a forward run.
+    Gaps between segments count as residuals of the data. The score is evaluated at every point with the lowest J so far.
+    `elsewhere` is whether the data of the score differ from the fitted data. Then the stage returns to the point with the
+    best score, and each score costs a forward run.
     """
 
     elsewhere: eqx.AbstractClassVar[bool]
@@ -51,10 +51,10 @@ class AbstractStop(eqx.Module):
 class Noise(AbstractStop):
     """The discrepancy principle: end as soon as residuals are as large as the noise.
 
-    For unknown fields where sigma is the noise. Not beside a prior, which already ends the search for fine structure.
+    For unknown fields if sigma is the noise. Not beside a prior, which already ends the search for fine structure.
 
     The stage ends at the first point whose mean squared weighted residual is at most `factor`. Sigma must be the noise.
-    So the rule is refused beside `reweight`, and by a configuration where sigma is the range of the data: for a twin
+    So the rule is refused beside `reweight`, and by a configuration in which sigma is the range of the data: for a twin
     without noise, and for measured data without sigma.
 
     **Arguments:**
@@ -76,16 +76,16 @@ class Noise(AbstractStop):
 
 
 class Holdout(AbstractStop):
-    """The best score of held-out data: end when it has not fallen for a while, and return to where it was lowest.
+    """Early stopping by held-out data: end when their score has not fallen for a while, and return to its lowest point.
 
-    For fields without a trusted sigma. Not for few frames or chaotic records, where held-out data cannot be predicted.
+    For fields without a trusted sigma. Not for few frames or chaotic records, whose held-out data cannot be predicted.
 
     The stage returns to the lowest score however it ends. A score that has chosen the point flatters the fit a little.
 
     **Arguments:**
 
     - `record`: the observations before anything was held out, of many recordings a tuple. Values that the fit masks are
-      held out. None where a configuration says `holdout`, which gives them.
+      held out. None if a configuration says `holdout`, which gives them.
     - `patience`: the number of points with lower J but no lower score after which the stage ends; default 10.
     """
 
@@ -131,7 +131,7 @@ class Stopping(AbstractOptimizer):
 
     **Arguments:**
 
-    - `optimizer`, `rule`: those of a stage.
+    - `optimizer`, `rule`: the optimizer and the rule of a stage.
     - `objective`: is minimised.
     """
 
@@ -193,6 +193,6 @@ def reached(carry: Carry | None) -> bool:
 
 
 def best_point(carry: Carry) -> Array:
-    """The point that a stage has reached, by its rule where there is one, (p,)."""
+    """The point that a stage has reached, by its rule if there is one, (p,)."""
     taken = isinstance(carry.state, _State) and bool(jnp.isfinite(carry.state.score))
     return carry.state.theta if taken else carry.best_theta

@@ -59,7 +59,7 @@ class AbstractDriver(abc.ABC):
         - `functional`: the objective.
         - `optimizer`: the method.
         - `carry`: its state, and the best point so far.
-        - `limit`: the most evaluations. 0 only compiles, where that can be done first.
+        - `limit`: the maximum number of evaluations. 0 only compiles, if that can be done first.
         """
 
     @abc.abstractmethod
@@ -85,7 +85,7 @@ class AbstractDriver(abc.ABC):
         """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
 
     def equations_at(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Equations | None:
-        """The normal equations at a point, known where J was the lowest of its objective; None elsewhere."""
+        """The normal equations at a point, if J was the lowest of its objective; None otherwise."""
         return None
 
     @abc.abstractmethod

@@ -36,12 +36,12 @@ _MOVED, _LEAST = 0.5, 1e-3
 
 
 def stable_step(objective: AbstractObjective, theta: Float[Array, " p"]) -> float | None:
-    """The largest step of explicit Euler that is stable for all recordings at theta; None where no system states one."""
+    """The largest step of explicit Euler that is stable for all recordings at theta; None if no system states one."""
     return stated_step([(problem.system, problem.y0) for problem, _ in objective.problems_and_steps(theta)])
 
 
 def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> float:
-    """The step over its stability limit at theta, the largest of all recordings; 0 where there is no limit."""
+    """The step over its stability limit at theta, the largest of all recordings; 0 if there is no limit."""
     reach, shares = real_stability(objective.runner.solver) / 2, [0.0]
     for problem, dt in objective.problems_and_steps(theta):
         stable = stated_step([(problem.system, problem.y0)])
@@ -50,15 +50,15 @@ def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> f
 
 
 def is_open(objective: AbstractObjective) -> bool:
-    """Whether constant steps may be chosen again: the step or the number of stages was left open."""
+    """Test for constant steps that may be chosen again: the step or the number of stages was left open."""
     staged = isinstance(objective.asked_solver, AbstractStaged) and objective.asked_solver != objective.runner.solver
     return objective.steps is None and (objective.asked_dt is None or staged)
 
 
 def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
-    """Whether constant steps may stay as they are at theta.
+    """Test for constant steps that may stay as they are at theta.
 
-    This holds for steps that were given, for stable ones, and for any where the system cannot state its limit.
+    This holds for steps that were given, for stable ones, and for any steps if the system cannot state its limit.
     """
     try:
         return not is_open(objective) or share_of_limit(objective, theta) <= _STABLE
@@ -67,7 +67,7 @@ def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
 
 
 def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) -> str | None:
-    """The path of the control that lowers the stable step most; None where the stable step depends on no control.
+    """The path of the control that lowers the stable step most; None if the stable step depends on no control.
 
     Each control is moved up and down by half of itself, within its bounds.
     """
@@ -92,7 +92,7 @@ def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) ->
 
 
 def refuse_unstable(functional: Functional) -> None:
-    """Refuse a given step with which noise grows far more than by the equations, where a system states no stable step.
+    """Refuse a given step with which noise grows far more than by the equations, if a system states no stable step.
 
     The eigenvalues at the guess and the region of the solver raise the suspicion. Two short runs decide, because the
     state may soon be another.
@@ -146,8 +146,8 @@ class StepChoice:
     - `dt`, `unit`: the step and its unit.
     - `given`: whether the step was given and not chosen.
     - `stated`: whether the system states a stable step.
-    - `share`: the part of the stability limit at the guess that it is; None where the system states no limit.
-    - `decided_by`: the path of the control that decides that limit; None where no control matters.
+    - `share`: the part of the stability limit at the guess that it is; None if the system states no limit.
+    - `decided_by`: the path of the control that decides that limit; None if no control matters.
     - `meaning`: that control in words.
     """
 
@@ -221,7 +221,7 @@ def explain_growth(
 
     **Returns:** a sentence about a trajectory that is as sensitive as that.
 
-    **Errors:** PdefitError that names the step, where half the step gives another growth.
+    **Errors:** PdefitError that names the step, if half the step gives another growth.
     """
     finer = float(watched(functional.each(halved, theta)[0], theta)[2])
     unit = with_space(functional.problem.system.time_unit)

@@ -40,7 +40,7 @@ def advanced(
 
     **Arguments:**
 
-    - `members`, `optimizer`, `carry`: those of the batch.
+    - `members`, `optimizer`, `carry`: the members, the optimizer and its state in the batch.
     - `limit`: the most evaluations of each. 0 only compiles.
     - `batch`: how they are run.
     """
@@ -82,5 +82,5 @@ def step_errors(members: Members, theta: Float[Array, "B p"], batch: AbstractBat
 
 
 def chosen(new: np.ndarray, fresh: Carry, old: Carry) -> Carry:
-    """The states of a batch, `fresh` ones where `new` is true."""
+    """The states of a batch, `fresh` ones if `new` is true."""
     return jax.tree.map(lambda a, b: jnp.where(new.reshape(-1, *(1,) * (a.ndim - 1)), a, b), fresh, old)

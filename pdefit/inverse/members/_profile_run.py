@@ -45,18 +45,18 @@ _ENDS = GOES_ON, LIMIT, BOUND, FLAT, BLOWN_UP, ENDLESS = "", "limit", "bound", "
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """The profile of one number: how well the others explain the data where it is held.
+    """Profile likelihood of one number: the lowest J of the remaining unknowns at held values of it.
 
     **Arguments:**
 
     - `control`: the name of the number.
-    - `values`: where it was held, in physical units and increasing, with the estimate among them, (n,).
+    - `values`: the held values in physical units, increasing, with the estimate among them, (n,).
     - `rise`: twice the rise of J there, (n,).
     - `theta`: the points, (n, p).
     - `limit`: the rise at the ends of the interval.
-    - `low`, `high`: the ends; where there is none, the furthest value that was tried.
-    - `ends`: what ended the lower and the upper side. `limit`: noise cannot explain more. `bound`: that of the control.
-      `flat`: the data do not bound it. `blown up`: the model does beyond. `endless`: too many steps.
+    - `low`, `high`: the ends of the interval; if a side has no end, the furthest value that was tried.
+    - `ends`: what ended the lower and the upper side. `limit`: noise cannot explain more. `bound`: the bound of the
+      control. `flat`: the data do not bound it. `blown up`: the model does beyond. `endless`: too many steps.
     """
 
     control: str
@@ -70,12 +70,12 @@ class Profile:
 
     @property
     def is_lower(self) -> bool:
-        """A test for a J below that of the estimate, which is no minimum then."""
+        """Test for a J below the J of the estimate, which is then not a minimum."""
         return bool(self.rise.min() < -1e-2 * self.limit)
 
 
 class _Sides(NamedTuple):
-    """Where all sides are.
+    """The state of all sides.
 
     **Arguments:**
 
@@ -207,7 +207,7 @@ class ProfileRun:
         self.inner = None
 
     def _next(self, place: np.ndarray, limit: float) -> np.ndarray:
-        """The next step of each side, with its sign: to where the limit is expected, if that is known, else further."""
+        """The next step of each side, with its sign: to the expected position of the limit, if known, else further."""
         room = np.minimum(self.sides.step, np.abs(self.bound - place))
         far, height = self.sides.outside[:, 0] - place, self.sides.outside[:, 1]
         low, high, goal = np.sqrt(np.maximum(self.sides.rises, 0.0)), np.sqrt(height), np.sqrt(limit)
@@ -222,7 +222,7 @@ class ProfileRun:
         return np.where((own != 0)[:, None], moved / np.where(own != 0, own, 1.0)[:, None], self.way)
 
     def _end(self, s: int, target: float, rise: float, origin: float, limit: float) -> str:
-        """The end of a side; `GOES_ON` where nothing has ended it."""
+        """The end of a side; `GOES_ON` if nothing has ended it."""
         inside, root = rise <= limit, np.sqrt(limit)
         if np.isfinite(rise) and abs(np.sqrt(max(rise, 0.0)) - root) <= _MET * root:
             return LIMIT
@@ -318,7 +318,7 @@ class ProfileRun:
         return np.asarray(_VALUES(self.functional.controls, jnp.asarray(points), nothing))[:, k]
 
     def _crossing(self, side: int, k: int, limit: float) -> float:
-        """The place where the rise of a side is the limit, between the two points about it."""
+        """The position at which the rise of a side equals the limit, between the two points around it."""
         own = self.found.owners == side
         places = np.append(self.found.theta[own, k], self.estimate[k])
         roots = np.append(np.sqrt(np.maximum(self.found.heights[own], 0.0)), 0.0)

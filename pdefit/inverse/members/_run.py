@@ -1,4 +1,4 @@
-"""The bookkeeping of many fits: stages, batches of members, and what is saved to go on from."""
+"""The bookkeeping of many fits: stages, batches of members, and the state from which they resume."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ _NONE = np.zeros(0, int)
 
 @dataclasses.dataclass(frozen=True)
 class MemberProgress:
-    """Many fits under way, as a callback is given them.
+    """Progress of many fits, the argument of callbacks.
 
     **Arguments:**
 
@@ -51,14 +51,15 @@ class MemberProgress:
 
 
 class Now(NamedTuple):
-    """Where all members are, and how each has come there.
+    """The state of all members, and the history of each.
 
     **Arguments:**
 
     - `theta`, `loss`: the points, (E, p), and J there.
     - `converged`: whether each ended in a minimum.
-    - `evaluations`, `used`: those of each so far, and of this stage.
-    - `error`, `chosen`: the errors of adaptive steps, at these points and where the steps were chosen; NaN for none.
+    - `evaluations`, `used`: the evaluations of each so far, and in this stage.
+    - `error`, `chosen`: the errors of adaptive steps, at these points and at the points of their choice; NaN for constant
+      steps.
     - `ended`: whether each has finished this stage.
     - `anew`: whether each began this stage from its start.
     """
@@ -113,7 +114,7 @@ class MemberRun:
             self._renew(np.arange(self.own.count))
 
     def _enter(self) -> None:
-        """Begin a stage from where the one before ended."""
+        """Begin a stage at the end of the stage before."""
         formulation = self.stages[self.stage].formulation
         if prepares(self.own.common, formulation):
             self._use(self.stage)
@@ -226,7 +227,7 @@ class MemberRun:
         self.now.ended[rows] = np.asarray(carry.done)[active] | (self.now.used[rows] >= most)
 
     def _begin_anew(self, rows: np.ndarray) -> bool:
-        """Let members that blew up where the stage before ended begin this one from their start, and return whether any do."""
+        """Restart members that blew up at the end of the stage before from their start, and return whether any did."""
         start = np.asarray(self.members.theta0)
         blown = rows[~np.isfinite(self.now.loss[rows]) & self.now.ended[rows] & ~self.now.anew[rows]]
         blown = blown[np.any(self.now.theta[blown] != start[blown], axis=1)]
@@ -241,7 +242,7 @@ class MemberRun:
         return is_adaptive(self.own.common)
 
     def _renew(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " r"]:
-        """Choose the adaptive steps of some members at their points, and return those whose steps are others now."""
+        """Choose the adaptive steps of some members at their points, and return the members whose steps changed."""
         if not self._adaptive:
             return _NONE
         before = self.members.time_grid
@@ -254,7 +255,7 @@ class MemberRun:
         return done[[bool(np.any(step[e] != grid.step[e])) for e in done]]
 
     def _look(self, rows: Int[np.ndarray, " k"], before: Float[np.ndarray, "k p"], most: int) -> Int[np.ndarray, " r"]:
-        """Renew adaptive steps that no longer suit, and return the members that begin anew with others.
+        """Renew adaptive steps that no longer suit, and return the members that restart with new steps.
 
         **Arguments:**
 

@@ -29,21 +29,21 @@ _MOST = 50
 
 @dataclasses.dataclass(frozen=True)
 class Bootstrap:
-    """Repetitions of a fit with data made anew, as a measure of its uncertainty.
+    """Settings of a bootstrap: repetitions of a fit with resampled data, as a measure of its uncertainty.
 
-    For numbers whose interval the Gauss-Newton matrix strains: bounds, strong curvature, few data. Not for fields, nor for
-    a model that misses structure in a way that no noise has.
+    For numbers whose interval by the Gauss-Newton matrix is doubtful: bounds, strong curvature, few data. Not for fields,
+    nor for a model that misses structure in a way that noise cannot.
 
     **Arguments:**
 
     - `count`: the number of repetitions; default 200.
     - `kind`: `parametric` (the default) adds new noise of the stated sigma to the fit. `blocks` adds its own residuals in
       blocks of successive frames, drawn at random. This keeps their size, and their correlation within a block.
-      `recordings` draws whole recordings with replacement, and tells of the numbers that all share. It holds where a
-      model errs in each recording in another way, and wants twenty recordings or more.
+      `recordings` draws whole recordings with replacement, and gives intervals of shared numbers. It is valid if the
+      model errs differently in each recording, and needs twenty recordings or more.
     - `block`: the number of frames in a block; by default the cube root of their number, but at least 1.
-    - `steps`: evaluations of a repetition, which then counts wherever these end. For fits whose evaluations are dear, at
-      a minimum. By default only repetitions that end in a minimum count.
+    - `steps`: the number of evaluations of a repetition, which then counts wherever they end. For fits at a minimum with
+      expensive evaluations. By default only repetitions that end in a minimum count.
 
     Sources: B. Efron, Ann. Statist. 7:1 (1979), doi:10.1214/aos/1176344552; for blocks H. Kuensch, Ann. Statist. 17:1217
     (1989), doi:10.1214/aos/1176347265; for few steps D. Andrews, Econometrica 70:119 (2002), doi:10.1111/1468-0262.00270.
@@ -99,16 +99,15 @@ class Bootstrap:
 
 @dataclasses.dataclass(frozen=True)
 class Bootstrapped:
-    """The outcome of a bootstrap.
+    """Result of a bootstrap: estimates of all repetitions, and intervals.
 
     **Arguments:**
 
-    - `theta`: the estimates of all repetitions that count, (n, p); of recordings those of the p numbers that
-      all share.
+    - `theta`: the estimates of all repetitions that count, (n, p); for recordings the estimates of the p shared numbers.
     - `values`: the same as physical values, (n, p).
     - `low`, `high`: the ends of the intervals, (p,), in physical units; NaN for numbers that are at a bound.
-    - `failed`: how many repetitions do not count.
-    - `names`: of the elements.
+    - `failed`: the number of repetitions that do not count.
+    - `names`: the names of the elements.
     """
 
     theta: Float[np.ndarray, "n p"]
@@ -141,20 +140,20 @@ def bootstrap(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> Bootstrapped:
-    """Intervals from repetitions of a fit, each of which begins at the estimate.
+    """Bootstrap intervals, from repetitions of a fit that start at the estimate.
 
-    An interval is that of the pivot: the quantiles of (repetition - estimate) are taken, with the other sign, for those of
-    (estimate - truth), in search space.
+    Intervals are pivotal: in search space, the quantiles of (repetition - estimate) stand for the quantiles of (estimate
+    - truth).
 
     **Arguments:**
 
-    - `functional`, `theta`: the fit and its estimate, (p,). Those of kind `recordings` expect `Recordings`.
-    - `repetitions`: how many and of which kind; default `Bootstrap()`.
-    - `level`: the probability that an interval shall have; default 0.95.
+    - `functional`, `theta`: the fit and its estimate, (p,). The kind `recordings` expects `Recordings`.
+    - `repetitions`: the number and kind of repetitions; default `Bootstrap()`.
+    - `level`: the confidence level; default 0.95.
     - `seed`: of the noise.
     - `at_once`, `devices`, `callback`, `resume`: as of `fit_members`.
 
-    **Errors:** PdefitError where the record is cut into segments.
+    **Errors:** PdefitError if the record is cut into segments.
     """
     chosen, estimate = repetitions or Bootstrap(), np.asarray(theta)
     optimizer, most, controls = LevenbergMarquardt(), chosen.steps or _MOST, functional.controls

@@ -30,17 +30,17 @@ _FRAMES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Exploration:
-    """The ends of many starts of one fit.
+    """Result of an exploration: the end of every start of one fit.
 
     **Arguments:**
 
-    - `starts`: where they began, (E, p).
-    - `theta`, `loss`: where each ended, and J there; infinite for those that were dropped or blew up.
-    - `dropped`: the comparison after which each was dropped, from 0; -1 for those that were fitted to the end.
-    - `evaluations`: of each.
-    - `converged`: whether it ended in a minimum.
-    - `optima`: the different optima.
-    - `score`: what chooses among them, the least first: J, or that of held-out frames.
+    - `starts`: the starts, (E, p).
+    - `theta`, `loss`: the end of each start, (E, p), and J there, (E,); infinite for starts that were dropped or blew up.
+    - `dropped`: the comparison after which each start was dropped, from 0; -1 for starts that were fitted to the end.
+    - `evaluations`: the number of evaluations of each start.
+    - `converged`: whether each start ended in a minimum.
+    - `optima`: the distinct optima.
+    - `score`: the score of each start, (E,), of which the lowest is chosen: J, or the misfit of held-out frames.
     """
 
     starts: Float[np.ndarray, "E p"]
@@ -79,16 +79,16 @@ def explore(
     callback: Callable[[MemberProgress], None] | None = None,
     judge: AbstractObjective | None = None,
 ) -> Exploration:
-    """A fit from many starts, and the optima that they reach. `pdefit.fit` goes on from the best.
+    """Fits from many starts, and the optima that they reach. `pdefit.fit` continues from the best.
 
     **Arguments:**
 
     - `functional`: the objective.
     - `starts`: the starts; default `Starts()`.
-    - `stages`: as of `fit_members`; by default those of `choose_stages`.
-    - `seed`: of the starts.
+    - `stages`: as of `fit_members`; by default the stages of `choose_stages`.
+    - `seed`: the seed of the starts.
     - `at_once`, `devices`, `callback`: as of `fit_members`.
-    - `judge`: the objective that chooses among the optima, such as that of frames that were held out of the fit,
+    - `judge`: the objective that chooses among the optima, such as the misfit of held-out frames,
       `pdefit.stopping.Holdout(record).judged(functional)`; by default the lowest J.
     """
     given = {"at_once": at_once, "devices": devices, "callback": callback, "judge": judge}
@@ -96,7 +96,7 @@ def explore(
 
 
 class _Now(NamedTuple):
-    """Where all starts are; the fields are those of `Exploration`."""
+    """The state of an exploration, with the fields of `Exploration`."""
 
     theta: Float[np.ndarray, "E p"]
     loss: Float[np.ndarray, " E"]

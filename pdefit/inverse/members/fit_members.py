@@ -36,10 +36,10 @@ def fit_members(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> MemberFits:
-    """The minimum of every member, stage by stage, by programs that run many of them together.
+    """Fits of many members, stage by stage, with many members in one program.
 
-    Each member has its own damping, acceptance and end. One that has finished makes room for the next, so that the
-    slowest does not cost all. A member whose model blows up at its start takes no part any more.
+    Each member has its own damping, acceptance and convergence. A finished member makes room for the next, so that the
+    slowest does not delay all. A member whose model blows up at its start is left out.
 
     **Arguments:**
 
@@ -47,13 +47,13 @@ def fit_members(
     - `stages`: optimizers or stages as of `pdefit.fit`, without rules that end them and without reweighting; by default
       those that `choose_stages` chooses for the first member.
     - `at_once`: the most members that run together; default 128. Fewer take less memory.
-    - `devices`: devices that share them; by default one. Those of other processes may be among them, after
-      `jax.distributed.initialize()`: then each process makes the same call, and has all results.
-    - `callback`: called after every few evaluations.
-    - `resume`: a state that a callback took from an earlier call with the same arguments. The fits go on from there, with
+    - `devices`: devices that share the members; by default one. After `jax.distributed.initialize()` they may belong to
+      several processes: each process makes the same call and gets all results.
+    - `callback`: a function called after every few evaluations.
+    - `resume`: a state that a callback saved in an earlier call with the same arguments. The fits continue from it, with
       the same bits.
 
-    **Errors:** PdefitError for stages that members cannot have.
+    **Errors:** PdefitError if a stage is not supported for members.
     """
     run = MemberRun(members, plan_of(members, stages), max(1, at_once), tuple(devices), callback)
     if resume is not None:
@@ -75,7 +75,7 @@ def fit_members_again(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> MemberFits:
-    """The fits of many members after some of them had other starts. Each keeps the better of its ends.
+    """Fits of many members with further starts for some. Each keeps the better of its ends.
 
     For the few of many fits that ended in no minimum, or in a wrong one. Not for all of them: take better stages then.
 
@@ -83,7 +83,8 @@ def fit_members_again(
 
     - `members`, `found`: the members and their fits so far.
     - `which`: the numbers of those that are fitted again.
-    - `starts`: from where; default `Starts()`. All are fitted to the end. The guess, which is the first, is left out.
+    - `starts`: the starts; default `Starts()`. All are fitted to the end. The first start, which is the guess, is left
+      out.
     - `seed`: of the starts.
     - `stages`, `at_once`, `devices`, `callback`, `resume`: as of `fit_members`.
     """
@@ -123,7 +124,7 @@ def stages_of(functional: AbstractObjective, stages: Sequence[Stage | AbstractOp
 
 
 def outcome(run: MemberRun) -> MemberFits:
-    """The fits where a run has ended, with their normal equations where the unknowns are few."""
+    """The fits at the end of a run, with their normal equations if the unknowns are few."""
     # of many recordings the matrix of all unknowns, not only of those that they share
     controls = run.members.controls
     unknowns = controls if isinstance(run.members.common, Recordings) else controls.shared

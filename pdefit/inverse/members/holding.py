@@ -17,11 +17,11 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 def fits_holding(
     members: Members, held: Int[np.ndarray, "E h"], optimizer: AbstractOptimizer, max_iterations: int
 ) -> tuple[Float[np.ndarray, "E p"], Float[np.ndarray, " E"]]:
-    """The points at which fits end, and J there: infinite where the model blows up. All advance in one program.
+    """The points at which fits end, and J there: infinite if the model blows up. All advance in one program.
 
     **Arguments:**
 
-    - `members`: the objectives, and where each begins.
+    - `members`: the objectives and their starts.
     - `held`: the elements that each keeps; one may stand there twice.
     - `optimizer`, `max_iterations`: of each fit.
     """
@@ -47,7 +47,7 @@ def run_holding(
 def equations_of(
     members: Members,
 ) -> tuple[Float[np.ndarray, " E"], Float[np.ndarray, "E p"], Float[np.ndarray, "E p p"]]:
-    """J, its gradient and the Gauss-Newton matrix of every member where it begins.
+    """J, its gradient and the Gauss-Newton matrix of every member at its start.
 
     **Arguments:** `members`: the objectives and their points.
     """

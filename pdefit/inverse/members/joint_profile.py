@@ -1,4 +1,4 @@
-"""Joint profiles of the likelihood: two numbers are held on a grid of values, and all others are fitted again."""
+"""Joint profile likelihoods: two numbers are held on a grid of values, and the remaining unknowns are fitted again."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -23,13 +23,13 @@ _REACH, _UNKNOWN = 1.6, 0.5
 
 @dataclasses.dataclass(frozen=True)
 class JointProfile:
-    """The joint profile of two numbers: how well the others explain the data where both are held.
+    """Joint profile likelihood of two numbers: the lowest J of the remaining unknowns on a grid of their values.
 
     **Arguments:**
 
     - `controls`: the names of both.
-    - `first`, `second`: where they were held, in physical units and increasing, (n,).
-    - `rise`: twice the rise of J there, (n, n); infinite where the model blows up.
+    - `first`, `second`: the held values in physical units, increasing, (n,).
+    - `rise`: twice the rise of J there, (n, n); infinite if the model blows up.
     - `limit`: the rise at the edge of the joint region.
     """
 
@@ -52,9 +52,10 @@ def joint_profile(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> JointProfile:
-    """The joint profile of two numbers, whose region shows how they compensate each other: straight, bent, or open.
+    """Joint profile likelihood of two numbers; its region shows their compensation: straight, bent, or open.
 
-    For two numbers that an `identify` names as partners. Not for one of them alone (`profiles`), which takes far fewer fits.
+    For two numbers that an `identify` names as partners. Not for one of them alone (`profiles`), which takes far fewer
+    fits.
 
     **Arguments:**
 

@@ -25,20 +25,20 @@ Tree = TypeVar("Tree")
 
 
 class Members(eqx.Module):
-    """E objectives J_e(theta_e) that are minimised independently of each other.
+    """A stack of E objectives J_e(theta_e) that are minimised independently.
 
     For many starts of one fit, for many animals or devices, and for repetitions with other noise. Not for recordings
     that share unknowns (`Recordings`).
 
-    Arrays that are equal in all members are held once. So a thousand starts take the memory of one record.
+    Arrays that are equal in all members are stored once. So a thousand starts take the memory of one record.
 
     **Arguments:**
 
     - `common`: the functional of the first member, or the objective from which all start.
-    - `own`: the same tree, with the arrays that differ, which have a leading axis of E members, and None elsewhere.
-    - `theta0`: the point from which each starts, (E, p).
-    - `sizes`: of records that differ in length, what `Extent` says of each, (E, 4); else None.
-    - `held`: the elements of theta that each member holds at its start, (E, h); None where all are fitted.
+    - `own`: the same tree with the arrays that differ between members, (E, ...), and None for equal arrays.
+    - `theta0`: the starts, (E, p).
+    - `sizes`: the `Extent` of each record, (E, 4); None if all records have one length.
+    - `held`: the elements of theta that each member holds at its start, (E, h); None if all are fitted.
     """
 
     common: AbstractObjective
@@ -51,9 +51,10 @@ class Members(eqx.Module):
     def of(functionals: Sequence[Functional]) -> "Members":
         """Members from a functional each, of equal structure: the same system, grid and controls.
 
-        **Arguments:** `functionals`: initial states, data, times and parameters may differ, and so may the number of frames.
+        **Arguments:** `functionals`: initial states, data, times and parameters may differ, and so may the number of
+        frames.
 
-        **Errors:** PdefitError where there are none, or where structures differ.
+        **Errors:** PdefitError if there are no members or their structures differ.
         """
         if not functionals:
             raise PdefitError("Members expects one functional or more, but got none")
@@ -109,7 +110,7 @@ class Members(eqx.Module):
     def renewed(
         self, theta: Float[np.ndarray, "E p"], which: Int[np.ndarray, " k"]
     ) -> tuple["Members", Int[np.ndarray, " r"]]:
-        """The same members, some with adaptive steps chosen anew, and those of which there are such steps.
+        """The members with adaptive steps chosen anew for some, and the numbers of the members with such steps.
 
         **Arguments:**
 
@@ -190,7 +191,7 @@ class Members(eqx.Module):
     def reformulated(self, formulation: AbstractFormulation | None) -> "Members":
         """The same members with their records cut in another way, as of `AbstractObjective.reformulated`.
 
-        Their starts are those of the controls that remain.
+        They start from the starts of the controls that remain.
 
         **Arguments:** `formulation`: how each record is cut; None leaves it as it is.
         """
@@ -253,7 +254,7 @@ class Members(eqx.Module):
 
 
 def _members(objectives: Sequence[AbstractObjective], theta0: Float[Array, "E p"]) -> Members:
-    """Members from objectives that are stacked. What is equal in all is taken out of the stack."""
+    """Members from stacked objectives. Arrays that are equal in all members are taken out of the stack."""
     functionals = [f for f in objectives if isinstance(f, Functional)]
     sizes = [extent(f) for f in functionals]
     stack = stacked(functionals) if functionals else stacked_alike(objectives)

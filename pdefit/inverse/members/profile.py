@@ -1,4 +1,4 @@
-"""Profiles of the likelihood: a number is held elsewhere, and all others are fitted again."""
+"""Profile likelihoods: a number is held at other values, and the remaining unknowns are fitted again."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,26 +35,27 @@ def profiles(
 ) -> tuple[Profile, ...]:
     """The profiles of some numbers, and intervals whose ends are where noise cannot explain the rise of J.
 
-    For numbers whose intervals by the matrix are doubtful: large ones, products, bounds, numbers that data bound on one
-    side only. Not where those intervals are small: they are the same, and cost nothing.
+    For numbers whose intervals by the Gauss-Newton matrix are doubtful: wide intervals, products, bounds, numbers that
+    data bound on one side only. Not if those intervals are narrow: they agree with the profile, and cost nothing.
 
-    Weights stay those of the fit. Where noise follows the prediction, as that of counts, intervals of the matrix are
-    nearer to the likelihood.
+    Weights stay as in the fit. If the noise follows the prediction, as for counts, intervals by the matrix are closer to
+    the likelihood.
 
     Both sides of all numbers advance together, a point each at a time, in one program. Steps adapt to the rise.
 
     **Arguments:**
 
     - `functional`, `theta`: the fit and its estimate, (p,).
-    - `names`: which numbers, or whole controls; default all that are no fields.
-    - `level`: the probability that an interval shall have; default 0.95.
-    - `sigma_stated`: whether sigma was known before the fit, so that residuals may widen intervals only.
-    - `optimizer`: of the others; by default Levenberg-Marquardt, for many unknowns Gauss-Newton with conjugate gradients.
+    - `names`: the names of numbers or of whole controls; default all that are not fields.
+    - `level`: the confidence level; default 0.95.
+    - `sigma_stated`: whether sigma was known before the fit, so that residuals can only widen intervals.
+    - `optimizer`: the optimizer of the remaining unknowns; by default Levenberg-Marquardt, for many unknowns Gauss-Newton
+      with conjugate gradients.
     - `devices`: devices that share the work.
-    - `callback`: called after every few evaluations.
-    - `resume`: a state that a callback took from an earlier call with the same arguments.
+    - `callback`: a function called after every few evaluations.
+    - `resume`: a state that a callback saved in an earlier call with the same arguments.
 
-    **Errors:** PdefitError for names that are no numbers, and where the record is cut into segments.
+    **Errors:** PdefitError for names that are not numbers, and if the record is cut into segments.
 
     Source: S. A. Murphy, A. W. van der Vaart, J. Am. Stat. Assoc. 95:449 (2000), doi:10.1080/01621459.2000.10474219.
     """

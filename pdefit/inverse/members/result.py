@@ -38,15 +38,15 @@ class MemberIntervals(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class MemberFits:
-    """The outcome of many fits.
+    """Result of many fits.
 
     **Arguments:**
 
     - `members`: the objectives, with the windows of the last stage.
-    - `theta`: the best point of each, (E, p).
-    - `loss`: J there, (E,); infinite where the model blew up.
-    - `converged`: whether its optimizer found a minimum.
-    - `evaluations`: evaluations of all stages.
+    - `theta`: the best point of each member, (E, p).
+    - `loss`: J there, (E,); infinite if the model blew up.
+    - `converged`: whether the optimizer found a minimum, for each member.
+    - `evaluations`: the number of evaluations in all stages, for each member.
     - `gradient`, `matrix`: J_r^T r and J_r^T J_r there, (E, p) and (E, p, p); the matrix is None for many unknowns.
     - `start`: the number of the start from which each came there, (E,); 0 is its guess.
     - `known`: facts about the data of each, for the verdicts; default `Known()`.
@@ -63,7 +63,7 @@ class MemberFits:
     known: Known = Known()
 
     def improved(self, which: Int[np.ndarray, " k"], again: "MemberFits") -> "MemberFits":
-        """The fits with those of some members from other starts, where these ended lower, or in the minimum nearby.
+        """The fits, replaced by fits of some members from other starts that ended lower, or in the minimum nearby.
 
         **Arguments:**
 

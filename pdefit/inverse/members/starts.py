@@ -25,27 +25,26 @@ _COPIES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Starts:
-    """Many starts of one fit, spread evenly over what its numbers may be.
+    """Design of many starts of one fit, spread evenly over the ranges of its numbers.
 
-    For landscapes with wrong minima: oscillations, chaos, guesses that are off by a factor of ten. Not where one fit
+    For landscapes with wrong minima: oscillations, chaos, guesses that are off by a factor of ten. Not if one fit
     already explains the data. Beside fields each start costs a whole fit, so take few.
 
-    The first start is the guess itself. Numbers are drawn by the design. Parameters that are arrays, such as the weights
-    of a network, are drawn from a normal density as wide as the guess. Initial states, node states and smooth fields keep
-    their guess.
+    The first start is the guess itself. The design draws the numbers. Array parameters, such as the weights of a network,
+    are drawn from a normal density as wide as the guess. Initial states, node states and smooth fields keep their guess.
 
     **Arguments:**
 
     - `count`: the number of starts; default 20.
     - `design`: `sobol` points (the default) or a `latin_hypercube`. Both fill the space more evenly than random points.
-    - `within`: what numbers are drawn from. `bounds`: between them, evenly in search space. `prior`: the control's prior.
-      `spread`: from the guess divided by `factor` to the guess times `factor`. A number without bounds, or
-      without a prior, is drawn by `spread`. Default `spread`.
-    - `factor`: that factor; default 10. A number of either sign is drawn from the guess plus and minus itself, or plus
-      and minus 1 where it is zero.
-    - `keep`: how many are fitted to the end; default 5. The others are dropped early: the worse half after 10 evaluations
-      on the first quarter of the record, and all others after 10 more on its first half. 0 drops none. Where the record
-      is cut into segments, or has fewer than 8 frames, all are fitted to the end.
+    - `within`: the density from which numbers are drawn. `bounds`: between them, evenly in search space. `prior`: the
+      control's prior. `spread`: from the guess divided by `factor` to the guess times `factor`. A number without bounds,
+      or without a prior, is drawn by `spread`. Default `spread`.
+    - `factor`: the factor of `spread`; default 10. A number of either sign is drawn from the guess plus and minus itself,
+      or plus and minus 1 if it is zero.
+    - `keep`: the number of starts that are fitted to the end; default 5. The worse half of all is dropped after 10
+      evaluations on the first quarter of the record, and the rest but `keep` after 10 more on its first half. 0 drops
+      none. If the record is cut into segments, or has fewer than 8 frames, all are fitted to the end.
     """
 
     count: int = 20
@@ -129,11 +128,11 @@ class Starts:
 
 @dataclasses.dataclass(frozen=True)
 class Optima:
-    """The different optima that some fits of one objective reached.
+    """The distinct optima that the fits of one objective reached.
 
     **Arguments:**
 
-    - `label`: for each fit the number of its optimum, from 0 for the lowest J; -1 where there is none.
+    - `label`: for each fit the number of its optimum, from 0 for the lowest J; -1 if there is none.
     - `reached`: how many fits reached each optimum.
     - `best`: the fit with the lowest J of each optimum.
     """
@@ -156,13 +155,12 @@ def find_optima(
 ) -> Optima:
     """The optima of some fits, told apart by their distance in standard errors.
 
-    Two fits are at one optimum where no combination of unknowns differs by more than a standard error, in the mean, or
-    where no unknown differs by more than a thousandth of itself. Where there is no matrix, they are where J is equal to a
-    thousandth.
+    Two fits are at one optimum if no combination of unknowns differs by more than a standard error, in the mean, or if no
+    unknown differs by more than a thousandth of itself. Without a matrix, they are if J is equal to a thousandth.
 
     **Arguments:**
 
-    - `theta`, `loss`: where the fits ended, and J there; not finite for those that do not count.
+    - `theta`, `loss`: the ends of the fits, and J there; not finite for fits that do not count.
     - `matrix`: J_r^T J_r there; None for many unknowns.
     - `sizes`: the change of each element of theta by which its control changes as much as it is large, (p,).
     - `values`: the number of residuals.

@@ -66,9 +66,9 @@ class AbstractEvaluated(abc.ABC):
 
 
 class AbstractObjective(eqx.Module, AbstractEvaluated):
-    """An objective J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, those of padding included.
+    """An objective J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, padding included.
 
-    Where there are many recordings, `problem` and `observations` have a leading axis of them.
+    If there are many recordings, `problem` and `observations` have a leading axis of them.
 
     **Arguments:**
 
@@ -114,7 +114,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     @abc.abstractmethod
     def renewed(self: Self, theta: Float[Array, " p"]) -> Self:
-        """The same objective with the steps that an adaptive pass takes at theta; itself where steps are constant."""
+        """The same objective with the steps that an adaptive pass takes at theta; itself if steps are constant."""
 
     @abc.abstractmethod
     def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
@@ -143,13 +143,14 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
         The gaps at the end of a window stand behind its observations: a value for each element of a node state, in the
         order of `controls.nodes`, and zeros behind the last window. Regularizers follow behind all windows, in the order
-        in which they were given. Priors are the end, in the order of `controls`, and among them those of smoothness last.
+        in which they were given. Priors come last, in the order of `controls`, with smoothness priors at the end.
 
         A value that is missing or not fitted has a place with a zero. So has what fills a window up to the longest, and
         the start of a window, which is the end of the window before.
 
-        In `Recordings` the vectors of all recordings follow each other, all as long as that of the longest, with
-        regularizers and priors of own controls. Those of shared controls are behind them, and the gauges are the end.
+        In `Recordings` the vectors of all recordings follow each other, padded to the length of the longest, with
+        regularizers and priors of own controls. Regularizers and priors of shared controls follow, and the gauges come
+        last.
         """
 
     @abc.abstractmethod
@@ -249,7 +250,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     @abc.abstractmethod
     def emptied(self: Self) -> Self:
-        """The same objective with zeros where theta puts its values."""
+        """The objective with zeros at all values that theta replaces."""
 
     def reformulated(self: Self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Self:
         """The same objective with the record cut in another way, whose shared controls start from theta.

@@ -67,6 +67,6 @@ def weighted(functional, theta) -> dict[str, np.ndarray]:
 
 
 def sum_of_squares(residuals: dict[str, np.ndarray]) -> float:
-    """The sum of the squares of residuals by variable; infinite where a model has blown up."""
+    """The sum of the squares of residuals by variable; infinite if a model has blown up."""
     with np.errstate(over="ignore"):
         return float(sum(np.sum(np.square(r)) for r in residuals.values()))

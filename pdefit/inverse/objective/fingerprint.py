@@ -21,7 +21,7 @@ from pdefit.inverse.objective.variants import is_adaptive
 
 
 def fingerprint(functional: AbstractObjective) -> dict[str, str]:
-    """SHA-256 of an objective in three parts, and that of pdefit itself.
+    """SHA-256 hashes of an objective in three parts, and of pdefit itself.
 
     `equations` is the traced program of J, with every array an input. `data` are all arrays that it is given (data,
     weights, known parameters, time grids), but not those that theta replaces. `flags` are versions and settings that

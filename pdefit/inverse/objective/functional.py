@@ -57,25 +57,25 @@ class Functional(AbstractRecord):
     **Arguments:**
 
     - `problem`: the system, its initial state and its inputs at their nominal values.
-    - `observations`: what was measured, at times of which the first is that of the initial state. Where it was earlier,
+    - `observations`: the data. Their first time is the time of the initial state. If the trajectory begins earlier,
       `Observations.with_nothing_at` adds its time.
     - `controls`: the unknowns, nested like the problem: `{"D": Control(...), "y0": {"u": Log()}}`.
     - `solver`: the time stepping method; default `RK4()`.
-    - `dt`: the largest step, in the system's time unit. By default it is 0.8 of what is stable at the guess, and a fit
-      chooses it again where it must.
+    - `dt`: the largest step, in the system's time unit. By default it is 0.8 of the largest stable step at the guess. A
+      fit renews it if it becomes unstable.
     - `steps`: adaptive steps in place of `dt`, chosen at the guess and frozen until `renewed`.
-    - `adjoint`: how derivatives are computed; default `Checkpointed()`.
-    - `batch`: how several segments are run; default all at once (`Vmap()`).
-    - `formulation`: how the record is cut into segments; default one (`Single()`).
-    - `regularizers`: residuals of controls that are added to those of the data.
+    - `adjoint`: the sensitivity algorithm; default `Checkpointed()`.
+    - `batch`: the way several segments are run; default all at once (`Vmap()`).
+    - `formulation`: single or multiple shooting; default one segment (`Single()`).
+    - `regularizers`: penalties on controls, added to the objective as residuals.
     - `smooth_tangents`: whether Gauss-Newton follows the smooth twin of hard switches, while residuals keep them (see
       `pdefit.inverse.objective.smooth_tangents`); default False.
-    - `key`: of random guesses; default `jax.random.key(0)`.
+    - `key`: the random key of guesses; default `jax.random.key(0)`.
 
     It holds the problem at its guesses, with bound `controls`. `layout` is the record cut into S segments of I
-    observations each, with their steps. `runner` is the solver, adjoint and batch. `measured_sigma` is sigma as
-    measured, where that of `observations` was estimated anew. `continuity_sigma` is the standard deviation of the gaps
-    of each free node state, (1, ...).
+    observations each, with their steps. `runner` is the solver, adjoint and batch. `measured_sigma` is the sigma of the
+    data before any estimate from residuals. `continuity_sigma` is the standard deviation of the gaps of each free node
+    state, (1, ...).
     """
 
     def __init__(

@@ -77,8 +77,8 @@ class TangentState(NamedTuple):
 class Tangents(eqx.Module):
     """The trajectories of a functional with their tangents, one for each direction of theta.
 
-    State and tangents are stepped together, and their observations are added up on the way. So the memory is that of 1
-    + k states, whatever the length of the record.
+    State and tangents are stepped together, and their observations are added up on the way. So the memory is the memory
+    of 1 + k states, whatever the length of the record.
 
     **Arguments:**
 

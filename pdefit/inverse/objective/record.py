@@ -60,7 +60,7 @@ class AbstractRecord(AbstractObjective):
         return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
 
     def fitted(self, name: str) -> Bool[Array, "S I ..."]:
-        """Which values of a variable are residuals: measured ones, of observations that may be residuals."""
+        """The mask of values of a variable that are residuals: measured, and in observations that may be residuals."""
         observed = self.observations.mask[name][self.layout.index]
         counts = residual_counts(name, self.problem, self.controls, self.layout)
         return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))
@@ -70,7 +70,7 @@ class AbstractRecord(AbstractObjective):
         return self.formulation.starts(problem.y0, problem.nodes)
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
-        """What `reduce` makes of the residuals of every observation, (S, I, ...), and the final states, (S, ...).
+        """The result of `reduce` for the residuals of every observation, (S, I, ...), and the final states, (S, ...).
 
         It is given the residuals by variable, which are zero in padding.
         """

@@ -1,4 +1,4 @@
-"""The normal equations of many recordings: a block-arrow matrix of unknowns that all share, and of those of each.
+"""The normal equations of many recordings: a block-arrow matrix of shared unknowns and of each recording's own.
 
     A = | C    B_1^T  B_2^T  ... |      C (s, s) of the s shared unknowns
         | B_1  K_1               |      K_e (q, q) of the q unknowns that recording e has for itself
@@ -54,7 +54,7 @@ class ArrowEquations(eqx.Module):
 
     @property
     def finite(self) -> Bool[Array, " E"]:
-        """Whether a recording can be used at all."""
+        """Test for recordings that can be used."""
         parts = self.half_square, jnp.sum(self.gradient, axis=1), jnp.sum(self.matrix, axis=(1, 2))
         return jnp.all(jnp.isfinite(jnp.stack(parts)), axis=0)
 
@@ -69,7 +69,7 @@ class ArrowEquations(eqx.Module):
         return jnp.diagonal(self.matrix, axis1=1, axis2=2)
 
     def parts(self, v: Shaped[Array, " p"]) -> Shaped[Array, "E c"]:
-        """The part of a vector that belongs to each recording, 0 where something is held."""
+        """The part of a vector that belongs to each recording, 0 if something is held."""
         return jnp.asarray(v).at[self.columns].get(mode="fill", fill_value=0)
 
     def added(self, parts: Float[Array, "E c"]) -> Float[Array, " p"]:
@@ -77,7 +77,7 @@ class ArrowEquations(eqx.Module):
         return added(parts, self.columns, self.sums.shape[1])
 
     def only(self, each: Bool[Array, " E"], others: "ArrowEquations") -> "ArrowEquations":
-        """These of some recordings, and others of the rest."""
+        """These equations for some recordings, and other equations for the rest."""
 
         def one(new: Array, old: Array) -> Array:
             return jnp.where(each.reshape(-1, *[1] * (new.ndim - 1)), new, old)
@@ -136,7 +136,7 @@ class RecordingEquations(NamedTuple):
 
     **Arguments:**
 
-    - `each`: those of each recording in its own theta of c elements, stacked.
+    - `each`: the normal equations of each recording in its own theta of c elements, stacked.
     - `columns`: the elements of theta that these are, (E, c).
     - `shared`, `own`: which of the c all recordings share, (s,), and which each has for itself, (q,).
     - `sums`, `sum_residuals`: the Jacobian of linear residuals that couple recordings, (g, p), and these, (g,).
@@ -150,7 +150,7 @@ class RecordingEquations(NamedTuple):
     sum_residuals: Float[Array, " g"]
 
     def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], ArrowEquations]:
-        """J, J_r^T r and J_r^T J_r of all recordings together, the last as those of each."""
+        """J, J_r^T r and J_r^T J_r of all recordings together, the last as blocks of each recording."""
         half_square, gradient, matrix = jax.vmap(SegmentNormalEquations.total)(self.each)
         order = np.concatenate([self.shared, self.own])
         places = self.columns[0, self.shared], self.columns[:, self.own]
@@ -161,7 +161,7 @@ class RecordingEquations(NamedTuple):
         return jnp.sum(half_square) + r @ r / 2, arrow.added(arrow.gradient) + self.sums.T @ r, arrow
 
     def joined(self) -> SegmentNormalEquations:
-        """Those of all segments in the whole theta, with a dense Jacobian of regularizers and priors."""
+        """The blocks of all segments in the whole theta, with a dense Jacobian of regularizers and priors."""
         half_square, gradient, matrix, inside, r, jac = self.each
         own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), inside)
         return SegmentNormalEquations(

@@ -23,25 +23,24 @@ from pdefit.inverse.problem.problem import Problem
 
 
 class Recordings(AbstractObjective):
-    """J(theta) = sum_e J_e(shared, own_e): E recordings (embryos, flights, runs of an instrument) of one system.
+    """The joint objective of E recordings of one system, J(theta) = sum_e J_e(shared, own_e).
 
-    Controls of scope `experiment`, and all node states, are each recording's own. All others are shared, and their
-    priors and regularizers count once. theta holds numbers before fields, initial states and node states, and of each
-    kind the shared ones first.
+    Recordings are embryos, flights or runs of an instrument. Each has its own controls of scope `experiment` and its own
+    node states. The remaining controls are shared, and their priors and regularizers count once. theta holds numbers,
+    then fields, initial states and node states; within each kind the shared ones come first.
 
-    `problem`, `observations` and what `at` returns have a leading axis of the recordings on every array. Gradients and
-    products are formed recording by recording and added. So `Loop` needs the memory of one recording and runs nothing
-    twice.
+    Every array of `problem`, of `observations` and of the result of `at` has the recordings as leading axis. Gradients
+    and products are summed recording by recording. So `Loop` needs the memory of one recording and runs nothing twice.
 
     **Arguments:**
 
     - `functionals`: one for each recording, of equal structure: the same system, grid and controls. Initial states,
       data, masks, sigma, observation times and parameters may differ, and so may the number of frames. Shorter records
       are padded with weight zero, which costs the time of the longest.
-    - `batch`: how many recordings are evaluated at once, their segments inside; default all (`Vmap()`).
-    - `gauge`: by path the rule for own controls of which the data show only differences. A number keeps the control of
-      that recording at its guess, which is then no unknown. `"sum"` keeps the sum over recordings zero in search space,
-      by a residual with a standard deviation of a thousandth of the control's `scale`. By default there is none.
+    - `batch`: the number of recordings evaluated at once, with all their segments; default all (`Vmap()`).
+    - `gauge`: by path the rule for own controls of which the data determine only differences. An integer holds the
+      control of that recording at its guess. `"sum"` holds the sum over recordings at zero in search space, by a residual
+      with a standard deviation of a thousandth of the control's `scale`. By default there is no gauge.
     """
 
     # all recordings with a leading axis, without priors and regularizers of shared controls
@@ -134,7 +133,7 @@ class Recordings(AbstractObjective):
 
     @property
     def dt(self) -> float:
-        """The largest step of all recordings, the largest of their smallest ones where these are adaptive."""
+        """The largest step of all recordings; of adaptive steps the largest of the recordings' smallest steps."""
         return self.members.dt
 
     @property
@@ -186,7 +185,7 @@ class Recordings(AbstractObjective):
         return self.batch(one, arrays, (self.each_theta(vectors[0]), *moved))
 
     def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
-        """The sum of one vector for each recording, each added where its elements lie in theta; none for held ones."""
+        """The sum of one vector for each recording, at the positions of its elements in theta; none for held ones."""
         return added(own, self.columns, self.controls.size)
 
     @property
@@ -205,12 +204,12 @@ class Recordings(AbstractObjective):
 
     @property
     def _of_all(self) -> np.ndarray:
-        """Which elements of a recording's theta all share, (s,)."""
+        """The indices of the shared elements in a recording's theta, (s,)."""
         return np.flatnonzero(self.members.controls.mask(lambda c: not c.own))
 
     @property
     def _of_each(self) -> np.ndarray:
-        """Which elements of a recording's theta are its own, (q,)."""
+        """The indices of a recording's own elements in its theta, (q,)."""
         return np.setdiff1d(np.arange(self.columns.shape[1]), self._of_all)
 
     def _shared_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:

@@ -37,7 +37,7 @@ class ObservationSchedule(eqx.Module):
     observations: Observations
 
     def residuals(self, observe: AbstractObservationOperator, y: PyTree, args: PyTree, i: PyTree) -> dict[str, Array]:
-        """The residuals W (H(t, y, args) - d) of one observation, by variable; 0 where it is missing or no residual.
+        """The residuals W (H(t, y, args) - d) of one observation, by variable; 0 if it is missing or no residual.
 
         **Arguments:**
 
@@ -111,7 +111,7 @@ class TrajectoryRunner(eqx.Module):
         - `problem`: the equations, the instrument and exogenous inputs.
         - `starts`: the initial states, (S, ...).
         - `schedule`: the steps and observations.
-        - `reduce`: from the residuals of one observation, by variable, to what is kept of them.
+        - `reduce`: a function of the residuals of one observation, by variable, whose result is kept.
         - `probes`: as of `AbstractAdjoint.run`, for each trajectory.
         """
 

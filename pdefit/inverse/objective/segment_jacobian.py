@@ -22,7 +22,7 @@ class Pattern(NamedTuple):
 
     - `seeds`: directions of theta that move the same element of every node at once, (k + n, p). Segments do not depend
       on each other's nodes, so k + n tangents give all of them.
-    - `columns`: for each segment the elements of theta that belong to the columns of its block, (S, k + 2 n). Those of
+    - `columns`: for each segment the elements of theta that belong to the columns of its block, (S, k + 2 n). The elements of
       the last segment have no next node.
     """
 
@@ -66,7 +66,7 @@ def dense(blocks: Float[Array, "S m c"], columns: Array | np.ndarray, p: int) ->
 
 
 def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> Float[Array, " p"]:
-    """The sum of vectors of blocks, each added where its elements lie in theta.
+    """The sum of vectors of blocks, each added at the positions of its elements in theta.
 
     **Arguments:**
 
@@ -78,7 +78,7 @@ def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> 
 
 
 def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray, p: int) -> Float[Array, "p p"]:
-    """The sum of matrices of blocks, each added where its rows and columns lie.
+    """The sum of matrices of blocks, each added at the positions of its rows and columns.
 
     **Arguments:** as of `added`, with one matrix (c, c) for each block.
     """
@@ -112,7 +112,7 @@ class SegmentNormalEquations(NamedTuple):
         return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
 
     def joined(self) -> "SegmentNormalEquations":
-        """The same; of many recordings it is that of all."""
+        """The same; for many recordings, of all recordings."""
         return self
 
 

@@ -2,7 +2,7 @@
 
 A derivative does not contain a hard switch. A smooth model fitted to data of a hard one is biased: by a quarter, with
 switches as wide as gradients need them. So residuals come from the hard system. The tangents J of Gauss-Newton come
-from the smooth system linearised along the hard trajectory. Where the residuals r can vanish nothing is lost. Where
+from the smooth system linearised along the hard trajectory. If the residuals r can vanish nothing is lost. If
 they cannot, the fit ends at J^T r = 0, which is not quite the minimum of |r|^2. `inexact_bias` estimates the
 difference.
 """
@@ -22,7 +22,7 @@ from pdefit.systems.system import AbstractSystem
 
 
 def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
-    """Refuse smooth tangents where there is no hard switch to replace."""
+    """Refuse smooth tangents if there is no hard switch to replace."""
     if smooth_tangents and not (isinstance(system, AbstractSwitched) and not system.is_smooth):
         raise PdefitError(
             f"smooth_tangents expects a system with hard switches and a smooth twin, which {type(system).__name__} is not "
@@ -37,7 +37,7 @@ def _twin(system: AbstractSystem) -> AbstractSystem:
 
 
 def followed(functional: AbstractRecord, theta: Float[Array, " p"]) -> Problem:
-    """The problem that tangents follow: that of theta, or its smooth twin with `smooth_tangents`."""
+    """The problem that tangents follow: the problem at theta, or its smooth twin with `smooth_tangents`."""
     problem = functional.at(theta)
     if not functional.smooth_tangents:
         return problem

@@ -23,7 +23,7 @@ LEAST = 1e6
 
 
 def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Objective:
-    """The same objective over several devices.
+    """Distribution of an objective over several devices.
 
     Recordings, or else the segments of a record, are divided among them. The grid of a single trajectory is cut along
     its first axis. A stencil then passes only the edges of its parts; a Fourier transform gathers whole fields.
@@ -31,10 +31,10 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
     **Arguments:**
 
     - `objective`: the objective.
-    - `devices`: the devices; default all of `jax.devices()`. After `jax.distributed.initialize()` these are those of all
-      processes, each of which must make the same objective and the same calls.
+    - `devices`: the devices; default all of `jax.devices()`. After `jax.distributed.initialize()` these are the devices
+      of all processes, each of which must make the same objective and the same calls.
 
-    **Errors:** PdefitError where no two devices can share the work evenly.
+    **Errors:** PdefitError if no two devices can share the work evenly.
     """
     chosen = tuple(jax.devices() if devices is None else devices)
     if len(chosen) < 2:
@@ -56,7 +56,7 @@ def over_processes(objective: Objective, most: int) -> Objective:
     - `objective`: the objective, with arrays of this process only. Each process has the same.
     - `most`: the most devices of a process on a CPU; of GPUs it takes all.
 
-    **Errors:** PdefitError where the processes cannot share the work evenly.
+    **Errors:** PdefitError if the processes cannot share the work evenly.
     """
     alone, devices = on_one(objective), devices_of_all(most)
     processes, count = jax.process_count(), _trajectories(alone)
@@ -117,7 +117,7 @@ def _updates(functional: Functional) -> int:
 
 
 def given_devices(objective: AbstractObjective) -> tuple[Any, ...]:
-    """The devices over which an objective was spread; none for one, or where the grid is cut."""
+    """The devices over which an objective was spread; none for one, or if the grid is cut."""
     batch = _batch(objective)
     return batch.devices if isinstance(batch, Devices) else ()
 
@@ -174,7 +174,7 @@ def devices_of(objective: AbstractObjective) -> int:
 
 
 def is_cut(objective: AbstractObjective) -> bool:
-    """Whether each device holds a part of every field."""
+    """Test for a grid that is cut, so that each device holds a part of every field."""
     return _devices_of_fields(objective) > 1
 
 
@@ -200,7 +200,7 @@ def _cut(functional: Functional, devices: tuple[Any, ...]) -> Functional:
 
 
 def _everywhere(objective: Objective, devices: tuple[Any, ...]) -> Objective:
-    """The objective with all arrays on all devices, where some of these belong to other processes."""
+    """The objective with all arrays on all devices, if some devices belong to other processes."""
     if all(device.process_index == jax.process_index() for device in devices):
         return objective
     # those that divide the work evenly are among them
@@ -217,7 +217,7 @@ def _put(x: jax.Array, sharding: NamedSharding) -> jax.Array:
 
 
 def _refuse_uneven(count: int, what: str, devices: int) -> int:
-    """The number of devices that share `count` things evenly; refused where it is one."""
+    """The number of devices that share `count` things evenly; refused if it is one."""
     number = largest_divisor(count, devices)
     if number == 1:
         raise PdefitError(

@@ -235,7 +235,7 @@ def stacked_grids(grids: Sequence[TimeGrid], shape: tuple[int, ...], length: int
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:
-    """Whether two trees can be stacked.
+    """Test for two trees that can be stacked.
 
     They have equal structure, arrays of equal shape and type, and all else equal, but for floats.
     """

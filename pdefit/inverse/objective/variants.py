@@ -104,14 +104,14 @@ def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | 
 
 
 def stepped(objective: Objective, stable: float | None) -> Objective:
-    """The objective with constant steps for another stability limit, where steps or stages were left open.
+    """The objective with constant steps for another stability limit, if steps or stages were left open.
 
     The steps are the same in all recordings.
 
     **Arguments:**
 
     - `objective`: the objective.
-    - `stable`: the largest stable step of explicit Euler; None where no system states one.
+    - `stable`: the largest stable step of explicit Euler; None if no system states one.
     """
     solver, dt = steps_for(stable, objective.asked_dt, objective.asked_solver, MARGIN)
     return objective.each(lambda part, own: (with_dt(part, dt, solver), own), objective.theta0)[0]

@@ -90,12 +90,12 @@ def advances(blocks: int, slots: int) -> int:
 
 
 def split(length: int, slots: int) -> int:
-    """The number of blocks to advance from a stored state. Where one block is left then, no checkpoint is placed.
+    """The number of blocks to advance from a stored state. If one block is left then, no checkpoint is placed.
 
     **Arguments:**
 
     - `length`: the number of blocks to reverse.
-    - `slots`: the number of free slots, that of the stored state included.
+    - `slots`: the number of free slots, including the slot of the stored state.
     """
     if slots == 1 or length == 1:
         return length - 1

@@ -72,7 +72,7 @@ class Cost:
     **Arguments:**
 
     - `driver`: `traced` or `hosted`.
-    - `schedule`: what is stored, in words.
+    - `schedule`: a description of the stored values.
     - `steps`: the number of steps of the longest trajectory.
     - `state_bytes`, `stored_states`: bytes of a state, and how many states the device holds.
     - `working_bytes`: bytes on the device beside them.
@@ -252,9 +252,9 @@ def _of_all_cores(held: int, functional: Functional, parts: int) -> int:
 
 
 def _bytes_per_step(functional: Functional, state: int) -> float:
-    """Bytes that the reverse pass of one step needs where nothing is run again, by tracing alone.
+    """Bytes that the reverse pass of one step needs if nothing is recomputed, by tracing alone.
 
-    They are those of every value that enters a product with a cotangent, which the transpose of a few steps closes
+    They are the bytes of every value that enters a product with a cotangent, which the transpose of a few steps closes
     over.
     """
     schedule, accumulation = _few_steps(functional), Misfit(functional)

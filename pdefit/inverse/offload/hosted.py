@@ -45,8 +45,8 @@ class OffloadedRun:
 class HostedFunctional(AbstractEvaluated):
     """J(theta) of a functional whose trajectory does not fit the device, with the derivatives that optimizers need.
 
-    Values and derivatives are those of the functional. The trajectory runs piece by piece, each through one compiled
-    program.
+    Values and derivatives equal those that the functional itself gives. The trajectory runs piece by piece, each through
+    one compiled program.
 
     **Arguments:**
 
@@ -181,7 +181,7 @@ def _timed(run: Callable[[], PyTree]) -> tuple[PyTree, float]:
 
 
 def _joined(norms: list[Array]) -> Array:
-    """The norms of the adjoint of all pieces as those of one trajectory.
+    """The norms of the adjoint, joined from all pieces to one trajectory.
 
     What enters at the end of a piece comes from the next one.
     """

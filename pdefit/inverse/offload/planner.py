@@ -11,7 +11,7 @@ from pdefit.inverse.offload.schedule import AbstractSchedule, KeepAll, StorageTi
 
 
 def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSchedule:
-    """The schedule that stores every state where there is room for all, else recomputes as few blocks as possible.
+    """The schedule that stores every state if there is room for all, else recomputes as few blocks as possible.
 
     **Arguments:**
 
@@ -28,7 +28,7 @@ class Chunking:
 
     **Arguments:**
 
-    - `group`: the number of intervals of a piece; one, where it is a part of an interval.
+    - `group`: the number of intervals of a piece; one if it is a part of an interval.
     - `length`: the number of steps of a piece in each interval.
     """
 
@@ -65,7 +65,7 @@ class OffloadPlan:
 
     @property
     def recompute_factor(self) -> float:
-        """The number of steps executed by a gradient, over that of the trajectory."""
+        """The number of steps executed by a gradient, relative to the number of steps of the trajectory."""
         executed = self.schedule.advanced + self.nest.recompute_factor * self.schedule.blocks
         return executed * self.nest.padded / (self.intervals * self.steps)
 

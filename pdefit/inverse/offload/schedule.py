@@ -31,7 +31,7 @@ class Store(NamedTuple):
     **Arguments:**
 
     - `state`: the number of the state.
-    - `tier`, `slot`: where it is kept. What the slot held before is gone.
+    - `tier`, `slot`: its place. The earlier content of the slot is lost.
     """
 
     state: int
@@ -45,7 +45,7 @@ class Restore(NamedTuple):
     **Arguments:**
 
     - `state`: the number of the state.
-    - `tier`, `slot`: where it is kept.
+    - `tier`, `slot`: its place.
     """
 
     state: int
@@ -73,7 +73,7 @@ class AbstractSchedule(abc.ABC):
     """The order in which a trajectory of blocks is run, stored and reversed.
 
     The first sweep runs every block, because the value of an objective of the final state is needed before the first
-    block is reversed. So the objective takes the place of one more block that costs nothing. Where a sweep stops before
+    block is reversed. So the objective takes the place of one more block that costs nothing. If a sweep stops before
     the last block, n + 1 blocks need as many advances as n blocks do here. State 0 takes a slot as any other.
 
     **Arguments:**

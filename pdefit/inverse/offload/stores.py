@@ -24,7 +24,7 @@ class CheckpointStore(Protocol):
         ...
 
     def read(self, slot: int) -> list[np.ndarray]:
-        """The arrays of a slot, bit for bit. KeyError where nothing was written."""
+        """The arrays of a slot, bit for bit. KeyError if nothing was written."""
         ...
 
     def prefetch(self, slot: int) -> None:
@@ -72,7 +72,7 @@ class TargetSource(Protocol):
         ...
 
     def read(self, first: int, last: int) -> Observations:
-        """The observations in frames first..last-1. IndexError where there are none."""
+        """The observations in frames first..last-1. IndexError if there are none."""
         ...
 
     def prefetch(self, first: int, last: int) -> None:

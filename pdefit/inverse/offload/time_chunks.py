@@ -16,10 +16,10 @@ from pdefit.inverse.offload.stores import TargetSource
 
 
 class TimeChunks:
-    """The pieces of a record: piece `b` begins where piece `b - 1` ends.
+    """The pieces of a record: piece `b` begins at the end of piece `b - 1`.
 
     The last is filled up with intervals of zero length whose observations are no residuals. Each holds the frames that
-    it needs and no others, read when it is needed. Where the initial state is observed, `first` is a piece of length
+    it needs and no others, read when it is needed. If the initial state is observed, `first` is a piece of length
     zero with that observation. `count` is the number of pieces after it.
 
     **Arguments:**
@@ -102,7 +102,7 @@ class TimeChunks:
     # --- cutting -------------------------------------------------------------------------------------------------------
 
     def _still(self) -> TimeGrid:
-        """One interval of zero length at the start, at whose end the first frame is observed."""
+        """An interval of zero length at the start, which ends with the observation of the first frame."""
         grid = self._grid
         none = np.zeros_like(grid.count[:, :1])
         return TimeGrid(grid.start[:, :1], np.zeros(none.shape), none, 1, observes_start=False, sizes=grid.sizes)

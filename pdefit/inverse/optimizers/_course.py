@@ -12,14 +12,15 @@ _FIRST, _RATIO = 48.0, 4 / 3
 
 
 class Course(NamedTuple):
-    """The fall of J over windows of evaluations, and what is left of it.
+    """The decrease of J over windows of evaluations, and its extrapolated remainder.
 
     For optimizers without a Newton step, whose own models promise too little in a narrow valley.
 
-    Each window takes a third as many evaluations as all before it. J that falls like a power of their number then falls by
-    a geometric series from window to window, and J that falls faster by less. So the series says about how much is left.
-    Three windows decide, by the slower of the two ratios of their falls: J of a network may hardly fall for a fifth of all
-    evaluations, and then go on. A fit that creeps goes on as long as a quarter of all its evaluations brings something.
+    Each window takes a third as many evaluations as all before it. J that falls like a power of their number then falls
+    by a geometric series from window to window, and J that falls faster by less. So the series says about how much is
+    left. Three windows decide, by the slower of the two ratios of their falls: J of a network may hardly fall for a fifth
+    of all evaluations, and then go on. A fit that creeps goes on as long as a quarter of all its evaluations brings
+    something.
 
     **Arguments:**
 
@@ -27,7 +28,7 @@ class Course(NamedTuple):
     - `mark`: the number at which the window ends.
     - `value`: J at its beginning.
     - `fallen`: the fall of J in the window before.
-    - `ratio`: that fall over the one before it; infinite where it was no smaller, or none at all.
+    - `ratio`: that fall over the one before it; infinite if it was no smaller, or none at all.
     - `left`: the fall of the last window that ended, and of all after it.
     """
 

@@ -22,7 +22,7 @@ def mesh(ts: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def first_states(functional: "Functional", times: np.ndarray) -> Float[Array, "M n"]:
-    """The data, linear between observations, and the initial state of the problem where an element was never observed.
+    """The data, linear between observations, and the initial state of the problem for elements that were never observed.
 
     The data are not smoothed, because the rounds of collocation do that by the model: smoothing splines changed nothing.
     The unseen elements do not follow a model that the data drive either: with rates ten times too large it runs away.

@@ -23,7 +23,7 @@ class CollocationResiduals(eqx.Module):
 
         data, (x_0 - y0(theta)) / sigma, d_i / sigma, regularizers, priors
 
-    The defect of the equations y' = f between two states is that of Hermite and Simpson,
+    The Hermite-Simpson defect of the equations y' = f between two states is
 
         d = x_0 - x_1 + h/6 (f_0 + 4 f_c + f_1),  x_c = (x_0 + x_1)/2 + h/8 (f_0 - f_1)
 
@@ -55,7 +55,7 @@ class CollocationResiduals(eqx.Module):
         return unravel(x.astype(flat.dtype))
 
     def _data(self, theta: Array, x: Array, frame: Array, counts: dict[str, Array]) -> Array:
-        """The weighted residuals of one observation; zero where there is none."""
+        """The weighted residuals of one observation; zero for missing values."""
         problem, schedule = self.functional.at(theta), self.functional.schedule
         found = schedule.residuals(problem.instrument, self._state(x), problem.args, (frame, counts))
         return ravel_pytree(found)[0].astype(jnp.float64)
@@ -113,14 +113,14 @@ class CollocationResiduals(eqx.Module):
         )
 
     def information(self, theta: Float[Array, " k"], x: Float[Array, "M n"]) -> Float[Array, " n"]:
-        """The mean over frames of what the data tell of each element of a state: 1 / sigma^2 where it is observed."""
+        """The mean information on each element of a state over frames: 1 / sigma^2 for each observed value."""
         r_x = _derivatives(self._data)(theta, x, *self._rows())[2]
         squares = jnp.sum(r_x**2, axis=1)
         return jnp.sum(squares, axis=0) / jnp.maximum(jnp.sum(squares > 0, axis=0), 1)
 
 
 def _derivatives(function: Callable[..., Array]) -> Callable[..., tuple[Array, Array, Array]]:
-    """From a function of theta, x and others to its value and its derivatives in theta and in x, at many x."""
+    """The value and the derivatives in theta and in x, at many x, of a function of theta, x and further arguments."""
 
     def one(theta: Array, *rest: PyTree) -> tuple[Array, Array, Array]:
         return function(theta, *rest), *jax.jacfwd(function, argnums=(0, 1))(theta, *rest)

@@ -71,26 +71,26 @@ class _State(NamedTuple):
 
 
 class ArrowGaussNewton(AbstractOptimizer):
-    """Damped Gauss-Newton steps of a few numbers beside an initial state, whose cells are damped one by one.
+    """A damped Gauss-Newton method for a few numbers and an initial state whose cells are damped one by one.
 
-    For stages that nudge the trajectory to the data (`pdefit.formulations.Single(nudge=...)`), where a cell depends on
-    its own fields and on the numbers. There it takes a far guess near in seconds. Not for the last stage
-    (`GaussNewtonCG`): it treats each cell alone, so that a free trajectory is not minimised. Data must be on the grid of
-    the fields, and unknown fields without smoothness.
+    For stages that nudge the trajectory to the data (`pdefit.formulations.Single(nudge=...)`), in which a cell depends on
+    its own fields and on the numbers. It improves a far guess in seconds. Not for the last stage (`GaussNewtonCG`): it
+    treats each cell alone, so that a free trajectory is not minimised. Data must be on the grid of the fields, and
+    unknown fields without smoothness.
 
         | C    B_x^T | |dp  |     |g_p|
         | B_x  F_x   | |dz_x| = - |g_x|     for every cell x
 
-    Each evaluation takes one tangent for each number and field. Tangents leave out what neighbours exchange, those of
-    numbers and of fields alike. A round is a step of all unknowns, then two of the cells alone. A cell goes where its own
-    misfit falls. So the few cells of a front cannot hold up all others.
+    Each evaluation takes one tangent for each number and field. Tangents of numbers and of fields leave out the exchange
+    between neighbours. A round is a step of all unknowns, then two steps of the cells alone. Each cell accepts a step by
+    its own misfit. So the few cells of a front do not delay the rest.
 
     **Arguments:**
 
     - `damping`: the first damping of cells, as a part of the diagonal; default 1. There an element that the data do not
       tell moves by about a hundredth of its field's size for each sigma that asks for it.
     - `max_step`: the most that a number moves in search space at once; default 0.2, a factor 1.2 of one with `Log`. With
-      more the cells take up what is wrong with the numbers, and do not come back.
+      more the cells absorb errors of the numbers, and do not come back.
     - `tolerance`: converged when a round lowers J by less than this part; default 1e-3.
     - `shape`: numbers and fields, which the stage sets.
 

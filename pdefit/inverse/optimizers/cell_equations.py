@@ -1,4 +1,4 @@
-"""Normal equations of every point, of numbers and of the fields of an initial state that change everywhere alike."""
+"""Normal equations of every grid point, in the numbers and in uniform changes of the fields of an initial state."""
 
 from typing import NamedTuple, TypeGuard
 
@@ -86,10 +86,10 @@ def cell_equations(
 def restraint(functional: Functional, theta: Float[Array, " p"]) -> Float[Array, "n f"]:
     """The curvature at which a damping of one lets an element of a field move by a hundredth of the field's size.
 
-    Marquardt's damping is a part of the curvature that the data give. Of an element that they do not tell this is nothing,
-    and it would go anywhere.
+    Marquardt's damping is a part of the curvature that the data give. Of an element that they do not tell this is
+    nothing, and it would go anywhere.
 
-    **Arguments:** those of `cell_equations`.
+    **Arguments:** as of `cell_equations`.
     """
     k, f = functional.controls.without_states.size, len(functional.controls.states.items)
     return (_REACH / functional.controls.sizes(theta)[k:].reshape(f, -1).T) ** 2

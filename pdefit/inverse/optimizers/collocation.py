@@ -45,17 +45,17 @@ class _State(NamedTuple):
 
 
 class Collocation(AbstractOptimizer):
-    """Gauss-Newton in the controls and the states at all observation times, which need not be a trajectory at first.
+    """Collocation: Gauss-Newton in the controls and in states at observation times that need not form a trajectory.
 
     For far guesses of numbers, in records that show most of the state of a small system or a plain field. Not as the
     last stage: estimates carry the error of its wide steps. Not for flows with a constraint, or for frames much farther
     apart than the system changes.
 
     States start at the data, and elements that were never observed at their guess. The equations are residuals, the
-    defects of Hermite and Simpson between each state and the next, beside those of the data. Their standard deviation
-    shrinks: in the first rounds states stay at the data, and in the last ones they are a trajectory. No trajectory is run,
-    so that none blows up or loses its way. The time of an iteration is linear in the number of frames, and cubic in the size
-    of a state.
+    Hermite-Simpson defects between each state and the next, beside the residuals of the data. Their standard deviation
+    shrinks: in the first rounds states stay at the data, and in the last ones they are a trajectory. No trajectory is
+    run, so that none blows up or loses its way. The time of an iteration is linear in the number of frames, and cubic in
+    the size of a state.
 
     The loss of this stage is its own sum of squares at the last standard deviation. It never counts as converged.
 
@@ -63,7 +63,7 @@ class Collocation(AbstractOptimizer):
 
     - `pieces`: the number of equal intervals between two observations; default 1. More follow a solution that turns
       between them.
-    - `first`, `last`: the first and the last standard deviation of defects, in units of that of the data; default 10
+    - `first`, `last`: the first and the last standard deviation of defects, in units of sigma; default 10
       and 0.001.
     - `shrink`: the factor from one round to the next; default 0.1.
 
@@ -125,7 +125,7 @@ class Collocation(AbstractOptimizer):
 
 
 def _begin(functional: AbstractObjective, pieces: int) -> CollocationResiduals:
-    """The residuals of an objective, which is refused where it is none for collocation."""
+    """The residuals of an objective; refused if collocation does not support it."""
     if not isinstance(functional, Functional) or functional.problem.nodes is not None:
         raise PdefitError("Collocation expects one recording as one trajectory (formulation=single)")
     if isinstance(functional.problem.system, AbstractConstrained):
@@ -144,7 +144,7 @@ def _begin(functional: AbstractObjective, pieces: int) -> CollocationResiduals:
 def _sizes(residuals: CollocationResiduals, theta: Float[Array, " k"], x: Float[Array, "M n"]) -> tuple[Array, Array]:
     """The size of each element of a state, and the standard deviation of its data, (n,).
 
-    Elements that the data do not show are taken for as exact as the others, relative to their size.
+    Unobserved elements have the same relative error as observed ones.
     """
     root = jnp.sqrt(jnp.mean(x**2, axis=0))
     size = jnp.maximum(root, _SMALL * jnp.max(root))

@@ -16,13 +16,13 @@ _MOST_PRODUCTS = 300
 def solved(
     product: Callable, scaled: Callable, b: Float[Array, " p"], whole: float = 0.0
 ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-    """The solution x of A x = b by conjugate gradients, to half a percent of `whole` - b^T x, and what is left, b - A x.
+    """The solution x of A x = b by conjugate gradients, to half a percent of `whole` - b^T x, and the residual b - A x.
 
     **Arguments:**
 
     - `product`, `scaled`: the products with the positive definite A, and with an approximation of its inverse.
     - `b`: the right side, (p,).
-    - `whole`: what b^T x is taken from, where their difference is wanted; default 0, for b^T x itself.
+    - `whole`: the number from which b^T x is subtracted, if their difference is wanted; default 0, for b^T x itself.
     """
     x, r, gains = jnp.zeros_like(b), b, []
     v = z = scaled(r)

@@ -69,34 +69,35 @@ class _State(NamedTuple):
 
 
 class GaussNewtonCG(AbstractOptimizer):
-    """Gauss-Newton steps by truncated conjugate gradients, for unknown fields; damped on request.
+    """The matrix-free Gauss-Newton method with truncated conjugate gradients, for unknown fields; damped on request.
 
-    For fields with priors, with numbers beside them, or with dear evaluations. Not for numbers alone
+    For fields with priors, with numbers beside them, or with expensive evaluations. Not for numbers alone
     (`LevenbergMarquardt`), or with a continuous adjoint, which has no tangents (`LBFGS`).
 
-    It solves A d = -g with A = J_r^T J_r, then searches along d. A is never formed. Every product A v costs about two
-    gradients. Far from the minimum fewer are spent: until the linear residual has fallen to min(1/2, sqrt(|g| / |g_0|))
-    and the second half of the products brought less than a tenth of the decrease of the quadratic model.
+    It solves A d = -g with the Gauss-Newton matrix A = J_r^T J_r, then searches along d. A is never formed. Every product
+    A v costs about two gradients. Far from the minimum fewer products are spent: until the linear residual has fallen to
+    min(1/2, sqrt(|g| / |g_0|)) and the second half of the products brought less than a tenth of the decrease of the
+    quadratic model.
 
     A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls, and groups of
     elements that a `Smoother` names, are scaled to each other by their mean curvature, from one product for each at the
     start. Numbers and a whole initial state have a preconditioner of two levels (see
-    `pdefit.inverse.optimizers.preconditioner`), which takes six products more at every point. Elements on a bound whose
-    descent leads out of it are held.
+    `pdefit.inverse.optimizers.preconditioner`), which takes six products more at every point. Elements on a bound are
+    held if descent leads beyond it.
 
     **Arguments:**
 
-    - `products`: the most products of one step, at least 1; default 20.
-    - `tolerance`: converged when the decrease that the step promises is below this part of J, or when no step improves
-      J any more and the residuals have fallen to round-off; default 1e-10.
-    - `decrement`: converged when four times that decrease is below this, in units of the variance of residuals, where
-      these are not far below sigma and more products would bring little more; default 0.01. The Newton decrement would be
-      twice the decrease, but a part of it is missed. Beside an initial state it holds for the numbers, and in the mean
-      for each value of the state. 0 goes on to the minimum itself.
-    - `damping`: the first damping of unknown fields, as a part of their curvature, where undamped steps fail; default 0,
-      none ever. At 0.01 an element that the data do not tell moves by about a tenth of its field's size. It falls by ten
-      with every step that keeps half of its promise, and rises by four where a step had to be shortened. Numbers beside
-      an initial state are not damped. A fit converges once it is at most a thousandth.
+    - `products`: the maximum number of products in one step, at least 1; default 20.
+    - `tolerance`: converged when the predicted decrease of the step is below this fraction of J, or when no step improves
+      J and the residuals have fallen to round-off; default 1e-10.
+    - `decrement`: converged when four times that decrease is below this, in units of the variance of residuals, if they
+      are not far below sigma and more products would bring little more; default 0.01. The Newton decrement would be twice
+      the decrease, but a part of it is missed. Beside an initial state it holds for the numbers, and in the mean for each
+      value of the state. 0 continues to the minimum itself.
+    - `damping`: the initial damping of unknown fields, as a fraction of their curvature, if undamped steps fail; default
+      0, no damping. At 0.01 an element that the data do not determine moves by about a tenth of its field's size. The
+      damping falls by ten with every step that gives half of its predicted decrease, and rises by four if a step had to
+      be shortened. Numbers beside an initial state are not damped. A fit converges once it is at most a thousandth.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.
     Eisenstat, H. Walker, SIAM J. Sci. Comput. 17:16 (1996), doi:10.1137/0917003; S. Nash, A. Sofer, Oper. Res. Lett.
@@ -240,7 +241,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
 
 def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:
-    """Whether a point is the first one, or good enough for its step."""
+    """Test for the first point, or for a point good enough for its step."""
     before, promised = state.point, 2 * state.step * state.promise
     enough = evaluation.value <= before.value - _ARMIJO * promised
     # an improvement lost in the round-off of J counts when no more than that was promised

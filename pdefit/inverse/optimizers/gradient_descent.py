@@ -20,12 +20,12 @@ class _State(NamedTuple):
 
 
 class Optax(AbstractOptimizer):
-    """Any optax gradient transformation, projected onto the bounds.
+    """Gradient descent by any optax transformation, projected onto the bounds.
 
-    For networks in an equation. Not where a minimum or an interval is wanted: it never counts as converged, because a
+    For networks in an equation. Not if a minimum or an interval is wanted: it never counts as converged, because a
     fixed schedule of steps has no criterion.
 
-    Where the new point is not finite it is rejected, the step halved and tried again. The step size recovers by 1.2
+    If the new point is not finite it is rejected, the step halved and tried again. The step size recovers by 1.2
     with every accepted point.
 
     **Arguments:**
@@ -64,7 +64,7 @@ class Optax(AbstractOptimizer):
 def Adam(learning_rate: float = 1e-2) -> Optax:
     """Adam with a constant learning rate in search space.
 
-    For networks in an equation. Not where a minimum or an interval is wanted, because it never counts as converged.
+    For networks in an equation. Not if a minimum or an interval is wanted, because it never counts as converged.
 
     **Arguments:**
 

@@ -42,7 +42,7 @@ class _Search(NamedTuple):
 
 
 class _Decision(NamedTuple):
-    """The decision after a trial; where neither `accept` nor `fail` holds, the search goes on.
+    """The decision after a trial; if neither `accept` nor `fail` holds, the search continues.
 
     **Arguments:**
 
@@ -89,7 +89,7 @@ def _advance(
 
     - `search`: the search before the trial.
     - `value`, `slope`: value and slope at the trial step.
-    - `noise`: the difference of two values that is round-off, where it is more than 1e-14 of them.
+    - `noise`: the round-off of a difference of two values, if it is more than 1e-14 of them.
     - `max_trials`: the number of trials after which the search fails.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization (2006), algorithms 3.5 and 3.6, doi:10.1007/978-0-387-40065-5.
@@ -140,22 +140,22 @@ class _State(NamedTuple):
 
 
 class LBFGS(AbstractOptimizer):
-    """Limited-memory quasi-Newton steps with a zoom line search for the strong Wolfe conditions.
+    """The L-BFGS method: limited-memory quasi-Newton steps with a zoom line search for the strong Wolfe conditions.
 
-    For fields and any number of unknowns, and for continuous adjoints. Not for a few numbers, where
+    For fields and any number of unknowns, and for continuous adjoints. Not for a few numbers, for which
     `LevenbergMarquardt` needs far fewer evaluations.
 
-    Components on a bound whose descent leads out of it are held, and a step ends where it meets a bound.
+    Components on a bound are held if descent leads beyond it, and a step ends at the first bound that it meets.
 
     **Arguments:**
 
-    - `memory`: the number of gradients that are kept; default 10.
+    - `memory`: the number of stored gradients; default 10.
     - `gradient_tolerance`: converged when the gradient has fallen by this factor; default 1e-10.
-    - `value_tolerance`: converged when J falls by less than this part of itself in a step, or when no step along
+    - `value_tolerance`: converged when J falls by less than this fraction of itself in a step, or when no step along
       steepest descent improves it any more; default 1e-14.
-    - `decrement`: converged when twice the fall of J that its course leaves is below this, in units of the variance of
-      residuals, where these are not far below sigma; default 0.01. No combination of unknowns would move by more than a
-      tenth of its standard error. 0 goes on to the minimum itself.
+    - `decrement`: converged when twice the remaining decrease of J, extrapolated from its history, is below this, in
+      units of the variance of residuals, if they are not far below sigma; default 0.01. No combination of unknowns would
+      move by more than a tenth of its standard error. 0 continues to the minimum itself.
 
     Source: D. Liu, J. Nocedal, Math. Program. 45:503 (1989), doi:10.1007/BF01589116.
     """

@@ -51,7 +51,7 @@ class _State(NamedTuple):
 class _Watch(NamedTuple):
     """J and the decrease that the full step promised some evaluations ago, to recognise a fit that creeps.
 
-    Of recordings that share nothing these are those of each, (E,); else (1,). It creeps when no recording does not.
+    Recordings that share nothing have one entry each, (E,); else (1,). It creeps when every recording creeps.
     """
 
     value: Array
@@ -77,30 +77,31 @@ class _Watch(NamedTuple):
 
 
 class LevenbergMarquardt(AbstractOptimizer):
-    """Damped Gauss-Newton steps: (A + damping diag A) step = -g with A = J_r^T J_r.
+    """The Levenberg-Marquardt method: (A + damping diag A) step = -g with the Gauss-Newton matrix A = J_r^T J_r.
 
     For up to about 200 numbers, or 1000 with free node states, and as many of each recording. Not for fields (`LBFGS`,
-    `GaussNewtonCG`), since every unknown costs a tangent, or with a continuous adjoint, which has none.
+    `GaussNewtonCG`), since every unknown costs a tangent, or with a continuous adjoint, which has no tangents.
 
     The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
-    `max_step` are held there, and the others find their step anew.
+    `max_step` are held there, and the step of the free elements is solved again.
 
-    Each of many recordings has a damping of its own, by its own ratio, and shared unknowns their geometric mean. A step is
-    accepted where J of all falls, or recording by recording if nothing is shared. Its cost grows with their number.
+    Each of many recordings has its own damping and ratio; shared unknowns have the geometric mean of the dampings. A step
+    is accepted if the total J falls, or recording by recording if nothing is shared. Its cost is linear in the number of
+    recordings.
 
-    Where residuals are noise it has converged when the undamped step moves no combination of unknowns by more than a tenth
-    of its standard error (`decrement`), and as much as J fell is promised no more. Anywhere it has converged when
-    that step promises too little (`tolerance`) or moves too little (`step_tolerance`), when residuals have fallen to
-    round-off, or when two steps have promised less than the round-off of J.
+    If residuals are noise, it has converged when the undamped step moves no combination of unknowns by more than a tenth
+    of its standard error (`decrement`), and predicts a smaller decrease than the last one. In any case it has converged
+    when the predicted decrease (`tolerance`) or the step (`step_tolerance`) is too small, when residuals have fallen to
+    round-off, or when two steps have predicted less than the round-off of J.
 
-    It stops without having converged when no damping helps, or when it creeps, which is checked every 20 evaluations: J
-    fell by many times what the full step had promised, and nearly as much is promised again, because the valley bends; or
-    J hardly fell while the full step promises much.
+    It stops without convergence when no damping helps, or when it creeps, which is checked every 20 evaluations. It
+    creeps in a bent valley: J fell by many times the predicted decrease of the full step, and nearly as much is predicted
+    again. It also creeps if J hardly fell although the full step predicts much.
 
     **Arguments:**
 
-    - `damping`: the first damping; default 1e-3.
-    - `tolerance`: converged when the decrease promised by the undamped step is below this part of J; default 1e-10.
+    - `damping`: the initial damping; default 1e-3.
+    - `tolerance`: converged when the predicted decrease of the undamped step is below this fraction of J; default 1e-10.
     - `step_tolerance`: converged when that step moves no element of theta by more than this, relative to elements above
       1; default 1e-13. This ends a fit without noise.
     - `decrement`: converged when the Newton decrement g^T A^-1 g is below this, in units of the variance of residuals,
@@ -227,8 +228,8 @@ def _judged(
 ) -> tuple[Float[Array, " E"], Bool[Array, " E"], Bool[Array, " E"]]:
     """The ratio of actual to predicted decrease of every recording, whether its step was good, and whether its J fell.
 
-    A step that serves others may be predicted to raise J of this one. So what was not predicted is compared with the
-    decrease that its damped model alone gives, where that is more. For one record both are the same.
+    A step in shared unknowns may be predicted to raise J of this recording. So the error of the prediction is compared
+    with the decrease of its damped model alone, if that is more. For one record both are the same.
     """
     moved, slack = before.parts(step), state.slack(before.half_square)
     bend = jnp.einsum("ei,eij,ej->e", moved, before.matrix, moved) / 2
@@ -272,7 +273,7 @@ def _step(
     shift = weight * jnp.exp(logs / jnp.where(weight > 0, weight, 1.0))
 
     def solve(shift: Array, held: Array, at: Array) -> Array:
-        """The scaled step of all elements but those that are held, and stay where they are."""
+        """The scaled step of all free elements; held elements do not move."""
         pulled = slope + scaled @ jnp.where(held, at, 0.0)
         return jnp.where(held, at, -scaled.solve(pulled, shift, held | (scale == 0)))
 

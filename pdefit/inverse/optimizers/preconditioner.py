@@ -1,4 +1,4 @@
-"""Preconditioners. That of numbers and an initial state has an exact matrix of numbers, and a scale for each element.
+"""Preconditioners. For numbers and an initial state it has an exact matrix of numbers, and a scale for each element.
 
     M^-1 = Z (Z^T A Z)^-1 Z^T  +  | 0                    |
                                   |    L^-T E^-1 L^-1    |
@@ -10,10 +10,10 @@ residuals there in the numbers, and df that in a field of the initial state whic
     | B_1  F_1               |      F_x (f, f) of the f fields at point x, L_x L_x^T
     | B_2         F_2        |      B_x (f, k) between them
 
-Where points do not feel each other this block-arrow matrix is A. Where they do it is a poor guess: an element that changes
+If points do not interact this block-arrow matrix is A. If they do it is a poor guess: an element that changes
 alone may change the data a thousand times less than one that changes with its neighbours, or a hundred times more at a
-front. So E scales every element by the norm of its row of L^-1 A L^-T, measured by products with random signs. Columns of Z
-are numbers together with the fields that follow them, -F^-1 B, and their matrix is that of A itself.
+front. So E scales every element by the norm of its row of L^-1 A L^-T, measured by products with random signs. Columns of
+Z are numbers together with the fields that follow them, -F^-1 B, and their matrix is the projection of A itself.
 """
 
 from typing import NamedTuple
@@ -47,7 +47,7 @@ class TwoLevel(NamedTuple):
 
     - `root`: L of every point, (n, f, f), and `inverse_root` its inverse.
     - `scale`: the diagonal of E, (n, f).
-    - `following`: what the fields do where a number changes, -F^-1 B, (n, f, k).
+    - `following`: the response of the fields to a change of a number, -F^-1 B, (n, f, k).
     - `numbers`: the inverse of Z^T A Z, damping included, (k, k).
     - `damping`: the part of L E L^T + R that is added to A.
     - `restraint`: the diagonal R of elements that the data do not tell, (n, f).
@@ -79,12 +79,12 @@ class TwoLevel(NamedTuple):
     def little(
         self, direction: Float[Array, " p"], decrement: Float[Array, ""], variance: Float[Array, ""]
     ) -> Float[Array, ""]:
-        """The Newton decrement that does not matter: `decrement` for each value of a state where numbers hardly move.
+        """The negligible Newton decrement: `decrement` for each value of a state, if numbers hardly move.
 
         **Arguments:**
 
         - `direction`: the step, (p,).
-        - `decrement`: that of numbers, in units of `variance`, the variance of residuals.
+        - `decrement`: the negligible decrement of numbers, in units of `variance`, the variance of residuals.
         """
         k, size = self.numbers.shape[0], self.scale.size
         if k == 0:
@@ -139,12 +139,13 @@ def preconditioner(
     started: Bool[Array, ""],
     wanted: Bool[Array, ""],
 ) -> TwoLevel | MeanCurvature:
-    """The preconditioner that suits the unknowns.
+    """Choice of the preconditioner for the unknowns.
 
     **Arguments:**
 
-    - `functional`, `theta`, `damping`: the objective, the point, and the part of its matrix that is added to it.
-    - `measured`: what was measured at a point before, if the fit has `started`.
+    - `functional`, `theta`, `damping`: the objective, the point, and the fraction of its matrix that is added to the
+      matrix.
+    - `measured`: the measurements at an earlier point, if the fit has `started`.
     - `wanted`: whether it is used; else no product is spent.
     """
     if not has_points(functional):
@@ -256,7 +257,7 @@ def _matrix_along(
 
 
 def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:
-    """The matrix with a little more on its diagonal, also where that is zero, so that it can be inverted."""
+    """The matrix with a slightly larger diagonal, also at zeros, so that it can be inverted."""
     size = jnp.diagonal(matrix, axis1=-2, axis2=-1)
     # the matrix of no numbers has no diagonal
     least = jnp.maximum(size, _LEAST * jnp.max(size, axis=-1, keepdims=True, initial=0.0))

@@ -77,7 +77,7 @@ class AbstractAlongAxes(AbstractObservationOperator):
 
     @abc.abstractmethod
     def matrix(self, axis: int, size: int, start: float) -> np.ndarray | None:
-        """The matrix along an axis, whose columns are the points of a field; None where it changes nothing.
+        """The matrix along an axis, whose columns are the points of a field; None if it changes nothing.
 
         **Arguments:**
 
@@ -116,14 +116,14 @@ class AbstractAlongAxes(AbstractObservationOperator):
 
 
 class Average(AbstractAlongAxes):
-    """The operator that averages every field over a window centred at each of its points, such as that of a PIV vector.
+    """The operator that averages every field over a window centred at each of its points, as for a PIV vector.
 
     For vectors of particle image velocimetry, and pixels wider than a cell. Not for boxes at arbitrary places, which
     `At` has as `average`.
 
     A value counts as the average over a cell around its point. A window of 2.5 cells takes one whole cell and three
-    quarters of the cells at either side. Windows wrap around periodic axes. Near other ends a window is cut where the
-    points of the field end, and what is left has the weights. Its centre of mass then lies further inside.
+    quarters of the cells at either side. Windows wrap around periodic axes. Near other ends a window is cut at the last
+    point of the field, and the remaining points have the weights. Its centre of mass then lies further inside.
 
     Shapes and positions do not change, so that staggered velocities stay on their faces. `Corners` and `Subsample` may
     follow. A window of one cell or less changes nothing.

@@ -33,17 +33,17 @@ class At(AbstractObservationOperator):
     The values of a field on cell centres are taken as averages over the cells, as `CartesianGrid.coarsen` makes them.
     Values on the points of a grid are taken as they are. The choice matters to `cubic` and `spectral` only: an average
     differs from the value at the centre by h^2/24 times the second derivative. A velocity on faces is interpolated on the
-    points of its own: as it is along the axis normal to the faces, and as averages along the others.
+    points of its own: directly along the axis normal to the faces, and as averages along the remaining axes.
 
     - `linear` has an error of second order in the spacing h, and no overshoot.
     - `cubic` takes 4 values along each axis, and has an error of fourth order. Near walls its stencil is one-sided.
     - `spectral` is exact for a field that the grid resolves. All axes must be periodic.
 
-    Points wrap around periodic axes. Along others they must lie inside the box; its walls belong to it.
+    Points wrap around periodic axes. Along other axes they must lie inside the box, walls included.
 
     **Arguments:**
 
-    - `grid`: the grid of the fields; by default that of the problem's system.
+    - `grid`: the grid of the fields; by default the grid of the problem's system.
     - `points`: the coordinates of the n points, (n, d), in the grid's `length_unit`. By default they come with the data
       (`Observations.positions`), and may differ from time to time.
     - `method`: `linear`, `cubic` (default) or `spectral`.

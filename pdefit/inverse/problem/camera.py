@@ -54,7 +54,7 @@ class Camera(AbstractObservationOperator):
     - `gain`: values of the image for one unit of the field; default 1.
     - `offset`: the image of a field that is zero, in the unit of the image; default 0.
     - `blur`: the standard deviation of the Gaussian, in the grid's length unit; default None, no blur.
-    - `baseline`: what is added at each of the knots, (K,), in the unit of the image, with straight lines between them;
+    - `baseline`: the offset at each of the knots, (K,), in the unit of the image, linear between them;
       default None.
     - `bleaching`: the logarithm of a factor of the gain at each of the knots, (K,), likewise; default None.
     - `knots`: the K times of both, increasing, in the system's time unit. Beyond them the ends are kept.
@@ -63,7 +63,7 @@ class Camera(AbstractObservationOperator):
     - `substeps`: the steps of an exposure, an even number. By default at least 4, and as many as are stable at the
       parameters that the system is given.
     - `saturation`: the value from which on data count as missing, in the unit of the image; default None.
-    - `grid`: the grid of the fields; by default that of the problem's system.
+    - `grid`: the grid of the fields; by default the grid of the problem's system.
     - `system`: the equations of an exposure; a problem gives its own.
     """
 
@@ -151,7 +151,7 @@ class Camera(AbstractObservationOperator):
         return [name for name in observations.values if name in (self.fields or observations.values)]
 
     def _gain_and_added(self, t: Array) -> tuple[Array, Array]:
-        """The factor of the field and what is added to it, at one time."""
+        """The factor of the field and its offset, at one time."""
         gain, added = self.gain, self.offset
         if self.bleaching is not None:
             gain = gain * jnp.exp(interpolated(np.asarray(self.knots), self.bleaching, t, "linear"))

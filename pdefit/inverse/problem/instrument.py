@@ -16,7 +16,7 @@ from pdefit.systems.system import AbstractSystem
 
 
 class AbstractObservationOperator(eqx.Module):
-    """A differentiable map from time, state and exogenous inputs to named arrays.
+    """An observation operator: a differentiable map from time, state and exogenous inputs to named arrays.
 
     Its array leaves are nuisance parameters of the instrument, such as a gain, and may be controls (`observe.gain`).
     Declared by `pdefit.parameter` they have units.
@@ -43,7 +43,7 @@ class AbstractObservationOperator(eqx.Module):
         return self
 
     def with_system(self, system: AbstractSystem) -> "AbstractObservationOperator":
-        """The operator with the present parameters of a system, where it evaluates the equations itself.
+        """The operator with the present parameters of a system, if it evaluates the equations itself.
 
         Unlike `on` it is called inside of traced functions, for every change of the parameters.
 
@@ -72,7 +72,7 @@ class AbstractObservationOperator(eqx.Module):
         return False
 
     def placed(self, positions: Mapping[str, Array]) -> "AbstractObservationOperator":
-        """The operator at points that come with the data; itself if its own are fixed, or if it has none.
+        """The operator at points that come with the data; unchanged if it has fixed points or no points.
 
         **Arguments:**
 
@@ -81,7 +81,7 @@ class AbstractObservationOperator(eqx.Module):
         return self
 
     def along(self, axes: Mapping[str, np.ndarray]) -> "AbstractObservationOperator":
-        """The operator at positions along axes that come with the data; itself if its own are fixed, or if it has none.
+        """The operator at positions along axes that come with the data; unchanged if it has fixed ones or none.
 
         **Arguments:** `axes`: for each axis of the fields the positions along it, (n,).
         """
@@ -95,7 +95,7 @@ class AbstractObservationOperator(eqx.Module):
         return observations
 
     def inverted(self, observations: Observations) -> Observations | None:
-        """The record before what acts on each value alone, such as a gain; None where the operator does not state it.
+        """The record before maps that act on each value alone, such as a gain; None if the operator does not state it.
 
         Blur and averages stay, and so do positions. Missing values stay missing.
 
@@ -104,20 +104,20 @@ class AbstractObservationOperator(eqx.Module):
         return None
 
     def moved(self, coords: Mapping[str, FieldCoords]) -> dict[str, FieldCoords] | None:
-        """The positions of the output, from those of the input; None where the operator does not state them.
+        """The output positions as a function of the input positions; None if the operator does not state them.
 
         **Arguments:** `coords`: for each field of the input its coordinates.
         """
         return None
 
     def returned(self, values: Mapping[str, np.ndarray], coords: Mapping[str, FieldCoords]) -> dict[str, np.ndarray]:
-        """Observed values as values of the fields at their points; empty where the operator sees something else.
+        """Observed values as values of the fields at their points; empty if the operator sees something else.
 
         Files and pictures show a variable that is returned as the field itself, and any other one beside the field.
 
         **Arguments:**
 
-        - `values`: one frame of observed variables, NaN where missing.
+        - `values`: one frame of observed variables, NaN if missing.
         - `coords`: for each field its coordinates.
         """
         return {}
@@ -273,7 +273,7 @@ def check_observed(
 
     - `observed`: for each variable its shape as the model observes it.
     - `data`: for each variable of the data the shape of a frame.
-    - `source`: where the data come from, for the error.
+    - `source`: the source of the data, for the error.
     """
     missing = [name for name in observed if name not in data]
     if missing:

@@ -18,7 +18,7 @@ class Logarithm(AbstractObservationOperator):
 
     **Arguments:**
 
-    - `fields`: their names, or one name. The others are observed as they are.
+    - `fields`: their names, or one name. The remaining fields are observed as they are.
     """
 
     fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)

@@ -30,13 +30,13 @@ def shown_fields(problem: Problem, observations: Observations) -> list[str]:
 
 
 def nudge_of(problem: Problem, observations: Observations, strength: float) -> Nudge:
-    """The nudge towards the fields that a record shows on their own grid, through the operator where it can be inverted.
+    """The nudge towards observed fields on their own grid, through the inverse of the operator if it exists.
 
     **Arguments:**
 
     - `problem`: the problem, with its instrument at its guess.
     - `observations`: the record.
-    - `strength`: the part of the way, up to 1.
+    - `strength`: the fraction of the difference that is corrected, up to 1.
     """
     fields, shown = named_fields(problem.y0), shown_fields(problem, observations)
     if not shown:
@@ -51,7 +51,7 @@ def nudge_of(problem: Problem, observations: Observations, strength: float) -> N
 
 
 def _of_field(problem: Problem, name: str, observations: Observations) -> Array:
-    """The standard deviation of an observed field in its own unit: that of the data over the slope of the instrument."""
+    """The standard deviation of an observed field in its own unit: sigma of the data over the slope of the instrument."""
     t, data = jnp.asarray(observations.ts[0], precision(problem.y0)), observations
     change = named_fields(problem.y0)
     change = jax.tree.unflatten(

@@ -16,7 +16,7 @@ from pdefit.systems.system import AbstractSystem
 
 
 class Problem(eqx.Module):
-    """Everything that may hold an unknown, in one tree.
+    """The model of an experiment: equations, initial state, instrument and inputs in one tree.
 
     Controls select leaves of this tree: `D` of the system, `y0.u`, `observe.gain`, `nodes.u`, `args.strength`.
 
@@ -25,13 +25,13 @@ class Problem(eqx.Module):
     - `system`: the equations with their parameters.
     - `y0`: the initial state, of the shapes and units that the system declares. Its numbers become float64 beside a
       parameter in float64.
-    - `observe`: the instrument; by default it observes the whole state. One that needs a grid takes that of the system.
-    - `nodes`: for multiple shooting the state at the start of every segment, with a leading axis. The formulation makes
-      it.
-    - `args`: exogenous inputs (a stimulus, a forcing) that `vector_field` is given; default None.
-    - `nudge`: what draws the trajectory towards the data; default None. The formulation makes it.
-    - `initial`: the rule by which the initial state follows the parameters: `OwnInitial()` where the system's `init` is made
-      of an unknown one, or `Steady()`; default None, `y0` as it is given. The state that it makes replaces `y0`.
+    - `observe`: the instrument; by default it observes the whole state. An instrument that needs a grid takes the grid of
+      the system.
+    - `nodes`: the states at the starts of all segments of multiple shooting, (S, ...). The formulation sets them.
+    - `args`: exogenous inputs of `vector_field`, such as a stimulus or a forcing; default None.
+    - `nudge`: the relaxation of the trajectory towards the data; default None. The formulation sets it.
+    - `initial`: the rule by which the initial state follows the parameters: `OwnInitial()` if the system's `init` depends
+      on an unknown parameter, or `Steady()`. Its state replaces `y0`. Default None: `y0` as given.
     """
 
     system: AbstractSystem
@@ -62,7 +62,7 @@ class Problem(eqx.Module):
         return self.observe.with_system(self.system)
 
     def axes(self, path: str, shape: tuple[int, ...], unit: str = "1") -> FieldCoords | None:
-        """The axes of a control: those of its field of the state, or of the grid on whose points it lies; None for others.
+        """The axes of a control: the axes of its field of the state or of its grid; None for other controls.
 
         **Arguments:**
 
@@ -75,13 +75,13 @@ class Problem(eqx.Module):
         return grid.coords(unit, path) if grid is not None and getattr(grid, "shape", None) == shape else None
 
     def started(self) -> "Problem":
-        """The problem with the initial state that its parameters make; itself where none follows them."""
+        """The problem with the initial state that follows from its parameters; unchanged without `initial`."""
         if self.initial is None:
             return self
         return eqx.tree_at(lambda p: p.y0, self, self.initial.state(self.system, self.y0, self.args))
 
     def constrained(self) -> "Problem":
-        """The problem with states that obey the constraint of its system; itself where there is none."""
+        """The problem with states projected onto the constraint of its system; unchanged without a constraint."""
         if not isinstance(self.system, AbstractConstrained):
             return self
         if self.nodes is None:
@@ -91,5 +91,5 @@ class Problem(eqx.Module):
 
 @eqx.filter_jit
 def _projected(system: AbstractConstrained, y: PyTree) -> PyTree:
-    """The nearest state that obeys the constraint of a system, by one program where nothing is traced."""
+    """The projection of a state onto the constraint of its system, by one program if nothing is traced."""
     return system.project(y)

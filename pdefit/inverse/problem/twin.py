@@ -35,11 +35,12 @@ def simulate(
     positions: Mapping[str, ArrayLike] | None = None,
     args: PyTree = None,
 ) -> Observations:
-    """Observations without noise of the solution that starts from y0 at ts[0].
+    """Noise-free observations of the solution that starts from y0 at ts[0].
 
-    Their sigma is 1. A value that is not finite counts as missing. Steps end where a `TimeSeries` or an `Interpolant` bends
-    by more than they can follow, so that no pulse is stepped over. They do not see jumps of other functions of time. Noise
-    of a dense series is passed over up to a tenth of its mean size, where following it would more than double the steps.
+    Their sigma is 1. A value that is not finite counts as missing. Steps end at knots where a `TimeSeries` or an
+    `Interpolant` bends by more than they can resolve, so that no pulse is stepped over. Jumps of other functions of time
+    are not detected. Noise of a dense series is ignored up to a tenth of its mean size, if resolving it would more than
+    double the steps.
 
     **Arguments:**
 
@@ -68,7 +69,7 @@ def simulate(
 
 @dataclasses.dataclass(frozen=True)
 class Twin:
-    """A twin experiment: how its data are made, apart from the model that is fitted.
+    """Description of a twin experiment: the simulation of its data, apart from the model that is fitted.
 
     **Arguments:**
 
@@ -77,7 +78,7 @@ class Twin:
     - `dt`: its largest step, in the system's time unit; None for the stable one.
     - `refine`: cells of the truth for one of the instrument along every axis, over which it is averaged; default 1,
       and a fraction such as 1.5 for cells that overlap.
-    - `noise`: the standard deviation of the noise, in units of each variable's range over the record; default 0.
+    - `noise`: the standard deviation of the noise, as a fraction of each variable's range over the record; default 0.
     - `seed`: the seed of the noise; default 0.
     - `steps`: adaptive steps of the truth in place of `dt`.
     """
@@ -121,7 +122,7 @@ class Twin:
     ) -> Observations:
         """The noisy record of true states.
 
-        **Arguments:** `states` as `film` returns them; the others as of `record`.
+        **Arguments:** `states` as `film` returns them; the remaining arguments as of `record`.
         """
         times = jnp.asarray(ts, precision(states))
         clean = Observations.build(ts, jax.vmap(lambda t, y: observe(t, y, args))(times, states))
@@ -143,14 +144,14 @@ class Twin:
 def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observations:
     """Observations with Gaussian noise of sigma = fraction * (max - min) of each variable over the record.
 
-    Missing values stay missing, and do not count for the range. With fraction 0 no noise is added, and sigma is the range
-    itself, so that variables of different size weigh alike.
+    Missing values stay missing, and do not count in the range. With fraction 0 no noise is added, and sigma is the range
+    itself, so that all variables have equal weight.
 
     **Arguments:**
 
     - `clean`: observations without noise, of which some may be missing.
     - `fraction`: the standard deviation of the noise in units of each variable's range, 0 or more.
-    - `key`: of the noise.
+    - `key`: the random key of the noise.
     """
     if fraction < 0:
         raise PdefitError(f"noise is a fraction of each variable's range and cannot be {fraction}")

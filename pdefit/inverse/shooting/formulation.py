@@ -42,7 +42,7 @@ class Layout(eqx.Module):
 
 
 class AbstractFormulation(eqx.Module):
-    """How a record is cut into trajectories: single or multiple shooting."""
+    """Division of a record into trajectories: single or multiple shooting."""
 
     @abc.abstractmethod
     def layout(self, ts: np.ndarray, dt: float, bends: np.ndarray = NO_BENDS) -> Layout:
@@ -57,7 +57,7 @@ class AbstractFormulation(eqx.Module):
 
     @abc.abstractmethod
     def node_states(self, problem: Problem, observations: Observations, layout: Layout) -> PyTree | None:
-        """The states at the starts of the segments, (S, ...); None where there is only the initial state.
+        """The states at the starts of the segments, (S, ...); None if there is only the initial state.
 
         **Arguments:**
 
@@ -78,7 +78,7 @@ class AbstractFormulation(eqx.Module):
 
         - `name`: the field.
         - `nodes`: its free node states at their guess, (S, ...).
-        - `where`: its coordinates, where the system states them.
+        - `where`: its coordinates, if the system states them.
         """
 
     def nudging(self, problem: Problem, observations: Observations) -> Nudge | None:
@@ -101,7 +101,7 @@ class AbstractFormulation(eqx.Module):
 
     @property
     def holds_state(self) -> bool:
-        """Whether a free initial state is kept at its guess."""
+        """Test for a free initial state that is held at its guess."""
         return False
 
     def starts(self, y0: PyTree, nodes: PyTree | None) -> PyTree:
@@ -116,23 +116,24 @@ class AbstractFormulation(eqx.Module):
 
 
 class Single(AbstractFormulation):
-    """Single shooting: one trajectory from the initial state, which is observed too.
+    """Single shooting: one trajectory from the initial state, which is compared with the first observation.
 
     For records that depend mildly on their start. Not for chaos or far guesses (`Segments`).
 
     **Arguments:**
 
-    - `until`: a time of the record after which observations are left out; by default none are. Stages that follow a
-      free initial state further and further find minima that the whole record hides behind others. This helps where
-      trajectories depend strongly on how they begin.
+    - `until`: a time of the record after which observations are left out; by default none are. Stages with a growing
+      record find minima of a free initial state that the whole record hides behind local minima. This helps if
+      trajectories depend strongly on their initial state.
     - `held`: whether a free initial state is kept at its guess while the numbers are fitted; default False. A state
-      that is free from the start takes up the misfit of wrong numbers in its fine structure. Where fine structure turns
+      that is free from the start takes up the misfit of wrong numbers in its fine structure. If fine structure turns
       many times within the record (dispersion), the numbers can then move by a fraction of one turn at a time, and the
       fit creeps.
-    - `nudge`: the part of the way, from 0 to 1, that observed fields go to the data after each frame where they differ by
-      more than noise; default 0. A trajectory of wrong numbers, or of wrong hidden fields, then stays near the data, and
-      one that is right goes its own way. Residuals are those before the nudge, which are prediction errors. For stages
-      that prepare, from far guesses of hidden fields; the last one is free. It expects data on the grid of the fields.
+    - `nudge`: the relaxation of observed fields towards the data after each frame in which they differ by more than
+      noise, as a fraction from 0 to 1; default 0. A trajectory of wrong numbers or hidden fields then stays near the
+      data, and a right trajectory is not changed. Residuals are taken before the nudge: they are prediction errors. For
+      preparatory stages from far guesses of hidden fields; the last stage is free. It expects data on the grid of the
+      fields.
 
     Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
     variational assimilation); L. Ljung, System Identification, 7.2 (1999) (prediction errors of an observer).
@@ -179,10 +180,9 @@ class Segments(AbstractFormulation):
 
     For long or chaotic records that show every state. Not for noisy data unless their nodes are controls.
 
-    Windows keep trajectories close to the data where a long one would diverge from them. Node states come from the
-    data, where a field is observed, and stay there. Their noise is then an error in the variables, so use long windows
-    where the data are noisy. Where `nodes.<field>` is a control they are free, and every window but the last adds the
-    residual
+    Windows keep trajectories close to the data if a long trajectory would diverge. Node states of observed fields are
+    taken from the data and held. Their noise is then an error in the variables, so use long windows for noisy data. If
+    `nodes.<field>` is a control, node states are free, and every window but the last adds the residual
 
         (end of the window - next node) / sigma
 
@@ -192,12 +192,11 @@ class Segments(AbstractFormulation):
 
     - `length`: the length of a window, in the system's time unit.
     - `continuity`: sigma of that residual; default 1e-6. A number is in units of the root mean square of the field over
-      all nodes at their guess, for each label along the field's first axis (each body) where that has labels. A mapping
-      gives fields a sigma in their unit. It is the error that the model may make in one window beyond what the data
-      show. A much smaller one only makes the fit slow.
-    - `every`: n runs only each n-th window, at an n-th of the cost; default 1. This suits a stage that prepares a fit
-      of large fields, where a part of the record is enough. Such windows are apart, so their node states cannot be
-      free.
+      all nodes at their guess, for each label along the field's first axis (each body) if that has labels. A mapping
+      gives fields a sigma in their unit. It is the model error allowed in one window beyond the data noise. A much
+      smaller sigma only makes the fit slow.
+    - `every`: n runs only each n-th window, at an n-th of the cost; default 1. This suits a preparatory stage for large
+      fields, for which a part of the record is enough. Such windows do not adjoin, so their node states cannot be free.
     """
 
     length: float

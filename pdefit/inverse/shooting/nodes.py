@@ -31,7 +31,7 @@ def node_path(problem: Problem, field: str) -> str:
 def node_states(problem: Problem, observations: Observations, nodes: np.ndarray) -> PyTree:
     """The states at some times of a record, stacked.
 
-    They are the observed values, through the operator where it can be inverted. Where a field is not observed, the system
+    They are the observed values, through the operator if it can be inverted. If a field is not observed, the system
     makes it from the observations around.
 
     **Arguments:**

@@ -32,7 +32,7 @@ _MOVED = 1e-2
 
 
 def cut(problem: Problem, observations: Observations, formulation: AbstractFormulation) -> tuple[Problem, Layout]:
-    """The segments of a record, and the problem with a node state for every segment where there are any."""
+    """The segments of a record, and the problem with a node state for every segment if there are any."""
     if observations.ts.size < 2:
         raise PdefitError(
             "A fit expects observations at two times or more, but there is one; where the state is known at an earlier time t, "
@@ -74,17 +74,17 @@ def demand_influence(kinds: Collection[str]) -> None:
 def remaining(controls: Controls, before: Problem, nodes: PyTree | None, formulation: AbstractFormulation) -> Controls:
     """The controls that a record cut in another way still has.
 
-    Which states stay free depends on where trajectories start:
+    The states that stay free depend on the start of trajectories:
 
     - from the one initial state, as before: it stays free;
-    - from that state, where the formulation holds it: it is held at its value;
+    - from that state, if the formulation holds it: it is held at its value;
     - from the data, or no longer from them: node states belong to the windows for which they were declared, and the
       initial state has no influence.
 
     **Arguments:**
 
     - `controls`, `before`: the controls and the problem so far.
-    - `nodes`: the new node states; None where there is only the initial state.
+    - `nodes`: the new node states; None if there is only the initial state.
     - `formulation`: how the record is cut now.
     """
     if nodes is None and before.nodes is None and not formulation.holds_state:
@@ -104,9 +104,9 @@ def known(regularizers: Sequence[AbstractRegularizer], controls: Controls) -> tu
 
 
 def residual_counts(name: str, problem: Problem, controls: Controls, layout: Layout) -> Bool[Array, "S I"]:
-    """Which observations of a variable may be residuals.
+    """The mask of observations of a variable that may be residuals.
 
-    Each counts once, and not where a node state was made of it.
+    Each counts once, and not if a node state was made of it.
     """
     counts = jnp.asarray(layout.counts)
     if problem.nodes is None:
@@ -156,7 +156,7 @@ def inputs_of(problem: Problem, ts: np.ndarray) -> list[Course]:
 def laid_out(
     formulation: AbstractFormulation, at: Callable[[Array], Problem], theta: Array, ts: np.ndarray, dt: float
 ) -> Layout:
-    """The trajectories of a record, with constant steps that end where inputs bend, whatever their unknown values.
+    """The trajectories of a record, with constant steps that end at bends of inputs, whatever their unknown values.
 
     Knots that move with an unknown are no ends of steps: there the objective would have corners.
 
@@ -206,13 +206,13 @@ def first_steps(
 
 
 def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimeGrid) -> Layout:
-    """The layout of the beginning of a record, with the steps of the whole record where those are frozen.
+    """The layout of the beginning of a record, with the steps of the whole record if those are frozen.
 
     **Arguments:**
 
     - `formulation`: how the record is cut.
     - `ts`: the observation times of the beginning.
-    - `dt`: the largest step where steps are constant.
+    - `dt`: the largest step, for constant steps.
     - `whole`: the time grid of the whole record.
     """
     # of frozen steps only the intervals count

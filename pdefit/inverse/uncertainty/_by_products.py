@@ -22,18 +22,18 @@ _SOLVE: Callable = eqx.filter_jit(lambda parts, r: parts.solve(r))
 def marginal_inverse(
     functional: AbstractObjective, theta: Float[Array, " p"], free: Bool[np.ndarray, " p"]
 ) -> Float[np.ndarray, "k p"]:
-    """The rows of (J_r^T J_r)^-1 that belong to numbers, where the other unknowns are fields.
+    """The rows of (J_r^T J_r)^-1 that belong to numbers, marginalised over unknown fields.
 
     The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
     conjugate gradients with products solve, preconditioned as in `GaussNewtonCG`. The diagonal element rises with every
-    product, and the solution ends where it stands still to half a percent of itself. Elements between two numbers take
+    product, and the solution ends when it changes by less than half a percent. Elements between two numbers take
     the residuals of both solutions into account, and so are as good.
 
     **Arguments:**
 
     - `functional`: the objective.
     - `theta`: its minimum, (p,).
-    - `free`: the elements that are not held. The rows and columns of all others are zero.
+    - `free`: the elements that are not held. The rows and columns of held elements are zero.
     """
     functional = with_tangents(functional)
     yes, no = jnp.ones((), bool), jnp.zeros((), bool)
@@ -80,9 +80,9 @@ def leading(
     """The leading part of a positive semidefinite matrix M by random products, as Nystrom's approximation.
 
     With an orthonormal basis Q of random vectors and Y = M Q, the part is Y (Q^T Y)^-1 Y^T. It is never larger than M.
-    Powers of M, or a Krylov space, would find fewer eigenpairs with as many products where many are far above 1.
+    Powers of M, or a Krylov space, would find fewer eigenpairs with as many products if many are far above 1.
 
-    A new random vector v also measures what the others leave over: v^T (M - B B^T) v has its trace as mean.
+    A new random vector v also measures the remainder: v^T (M - B B^T) v has its trace as mean.
 
     **Arguments:**
 
@@ -93,7 +93,7 @@ def leading(
     - `batch`: the number of products at once.
     - `seed`: of the random vectors.
     - `precision`: the relative error of products.
-    - `stop`: called with the number of products before each batch; where it returns true, the search ends.
+    - `stop`: called with the number of products before each batch; if it returns true, the search ends.
 
     Source: J. A. Tropp, A. Yurtsever, M. Udell, V. Cevher, NeurIPS 30 (2017), arXiv:1706.05736.
     """

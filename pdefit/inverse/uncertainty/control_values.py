@@ -35,7 +35,7 @@ def values_at(functional: AbstractObjective, theta: Array, constrained: bool) ->
 
 
 def at_points(controls: Controls, changes: Float[Array, "n p"]) -> Float[Array, "n p"]:
-    """Changes of search variables at their own points: S z for a control with smoothing, z for others."""
+    """Changes of search variables at their own points: S z for a control with smoothing, z otherwise."""
 
     def at_own(c: BoundControl, part: Array) -> Array:
         return part if c.smoothing is None else jax.vmap(c.smoothing.smooth)(part.reshape(-1, *c.shape))
@@ -50,7 +50,7 @@ def moved(controls: Controls, theta: Float[Array, " p"], change: Float[Array, " 
     **Arguments:**
 
     - `controls`, `theta`: the controls and the point.
-    - `change`: what is added to every value in search space, as of `at_points`.
+    - `change`: the change of every value in search space, as of `at_points`.
     """
 
     def values(c: BoundControl, part: Array, by: Array) -> Array:

@@ -19,7 +19,7 @@ def determined_inverse(matrix: np.ndarray, free: Bool[np.ndarray, " p"] | None =
     **Arguments:**
 
     - `matrix`: J_r^T J_r, (p, p).
-    - `free`: the elements that are not held; by default all. In all others the inverse and the directions are zero.
+    - `free`: the elements that are not held; by default all. The inverse and the directions are zero in held elements.
     """
     free = np.ones(len(matrix), bool) if free is None else free
     size = np.outer(column_norms(matrix), column_norms(matrix))

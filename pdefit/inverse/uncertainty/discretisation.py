@@ -34,13 +34,13 @@ def first_order_shift(
     known: Intervals,
     changes: Sequence[dict[str, np.ndarray]],
 ) -> Float[np.ndarray, " k"]:
-    """The shift of an estimate by finer steps or cells, in half widths of its interval; NaN where there is no interval.
+    """The shift of an estimate by finer steps or cells, in half widths of its interval; NaN if there is no interval.
 
     It is -(J_r^T J_r)^-1 J_r^T (r' - r), with r' the residuals with finer steps or cells. It costs the normal equations
     once more; no Jacobian is held. Beside unknown fields it costs a gradient instead.
 
     With free node states the continuity residuals are stiff, and no change of the data can represent them. The shift is
-    then the Gauss-Newton step of the finer problem, less that of the functional itself.
+    then the Gauss-Newton step of the finer problem, less the step of the functional itself.
 
     **Arguments:**
 
@@ -131,7 +131,7 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     - `functional`: the functional.
     - `theta`: the point, (p,).
 
-    **Errors:** PdefitError where the grid cannot be refined, or an unknown belongs to its cells.
+    **Errors:** PdefitError if the grid cannot be refined, or an unknown belongs to its cells.
     """
     problem = functional.at(theta)
     system = problem.system

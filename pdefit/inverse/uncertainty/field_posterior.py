@@ -54,14 +54,14 @@ class FieldPosterior:
     **Arguments:**
 
     - `functional`, `theta`: the objective and its minimum, (p,).
-    - `weights`: one over the prior's standard deviation of every element of theta; 0 for those without a prior.
+    - `weights`: one over the prior's standard deviation of every element of theta; 0 for elements without a prior.
     - `eigenvalues`: the leading eigenvalues L, the largest first, (r,).
     - `vectors`: their vectors V, (m, r), for the m elements with a prior.
-    - `coupling`: the change of the k elements without a prior, per change of the others, (k, m).
-    - `spread`: a root R of the covariance R R^T of those k elements where all others are known, (k, k).
+    - `coupling`: the change of the k elements without a prior, per change of the m elements with one, (k, m).
+    - `spread`: a root R of the covariance R R^T of those k elements if all other elements are known, (k, k).
     - `noise`: the size of the noise, by which the stated sigma was multiplied.
     - `products`: the number of products with the Gauss-Newton matrix.
-    - `missing`: an estimate of the sum of all eigenvalues that were left out. At most so many of them are above 1.
+    - `missing`: an estimate of the sum of all omitted eigenvalues. At most this many of them are above 1.
     """
 
     functional: AbstractObjective
@@ -84,7 +84,7 @@ class FieldPosterior:
     def amplitude_factors(self) -> dict[str, float]:
         """The factor by which the data would change the amplitude of every field's prior, by path.
 
-        It is 1 where the amplitude makes the data most probable. Below, the prior allows for more than the estimate uses;
+        It is 1 if the amplitude makes the data most probable. Below, the prior allows for more than the estimate uses;
         above, it holds the estimate back. With the amplitude `auto` a fit finds it. Eigenpairs that were left out make the
         factor too large.
 
@@ -104,7 +104,7 @@ class FieldPosterior:
 
     @property
     def remark(self) -> str:
-        """A sentence about eigenvalues that are missing; empty where they change little."""
+        """A sentence about eigenvalues that are missing; empty if they change little."""
         count = self.eigenvalues.size
         most = min(self.missing, len(self.vectors) - count)
         return "" if self.missing <= _NOTED * count else (
@@ -147,7 +147,7 @@ class FieldPosterior:
         return {c.path: prior_variance(c, part, np.asarray(w)) for c, part, w in parts}
 
     def _moved(self, rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n p"]:
-        """Changes of theta, from those of the elements with a prior in units of its standard deviation."""
+        """Changes of theta, from changes of the elements with a prior in units of its standard deviation."""
         whole, given = np.zeros((len(rows), self.weights.size)), self.weights > 0
         whole[:, given] = rows / self.weights[given]
         whole[:, ~given] = -whole[:, given] @ self.coupling.T
@@ -209,7 +209,7 @@ def field_posterior(
 
     - `functional`: the objective. A field has `modes`, or a `smoothing` with an amplitude.
     - `theta`: its minimum, (p,).
-    - `rank`: the most eigenpairs; default 40. Fewer are computed where more would add hardly anything.
+    - `rank`: the most eigenpairs; default 40. Fewer are computed if more would add hardly anything.
     - `tolerance`: the search ends when all eigenvalues that are left out sum up to less than this part of the number of
       those found; default 0.1.
     - `seed`: of the random vectors that are multiplied; default 0.
@@ -218,7 +218,7 @@ def field_posterior(
     - `batch`: the number of products that are computed together, in less time and more memory; default 8.
     - `products`: the products J_r^T J_r v of an objective at a point with the rows of an array, (batch, p), for drivers.
       By default it is one compiled program.
-    - `stop`: called with the number of products before each batch. Where it returns true, the search ends.
+    - `stop`: called with the number of products before each batch. If it returns true, the search ends.
     """
     functional, theta = with_tangents(functional), jnp.asarray(theta)
     stated = functional.controls.roughness_of_theta()

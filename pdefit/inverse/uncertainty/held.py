@@ -55,7 +55,7 @@ def held_values(found: Fit) -> tuple[list[list[Held]], list[str]]:
     """Values that a fit holds with the changes of the residuals of every recording, and the paths that were left out.
 
     Held are parameters of system and instrument, and a given initial state, that no control moves; and fitted numbers
-    that ended at a bound. Numbers come one by one and fields by patches, 30 in all, or fewer where their residuals would
+    that ended at a bound. Numbers come one by one and fields by patches, 30 in all, or fewer if their residuals would
     fill memory. A value without an effect on the residuals is left out.
 
     **Arguments:**
@@ -93,7 +93,7 @@ def held_values(found: Fit) -> tuple[list[list[Held]], list[str]]:
 
 
 def _bounded(functional: AbstractObjective, theta: Array, one: AtBound) -> tuple[Held, Callable[[float], Parts]]:
-    """A number at its bound with its unit, and recordings with it moved into the range where the model is known."""
+    """A number at its bound with its unit, and recordings with it moved into the range in which the model is known."""
     unit = _unit(np.asarray(one.value)) * (1 if one.lowest else -1)
 
     def moved(step: float) -> Parts:
@@ -114,7 +114,7 @@ def _moved(parts: Parts, where: Callable, piece: tuple[Any, ...], step: float) -
 
 
 def _unit(x: np.ndarray) -> float:
-    """The size of some values, or 1 where they are zero."""
+    """The size of some values, or 1 if they are zero."""
     return float(np.mean(np.abs(x))) or 1.0
 
 

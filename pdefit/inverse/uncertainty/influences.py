@@ -1,4 +1,4 @@
-"""Influence of every observation on fitted numbers, and standard errors where residuals are correlated."""
+"""Influence of every observation on fitted numbers, and standard errors for correlated residuals."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,8 +21,8 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     """Changes of the weighted residuals of every recording with each fitted number, all other unknowns adjusted.
 
     For number k it is J_r (J_r^T J_r)^-1 e_k, of norm 1: the weight with which every value enters the estimate. It costs
-    a forward run a number. Numbers that the data do not determine have none, nor have numbers at a bound. Neither have
-    more than 30, or more than fifty million values times numbers.
+    a forward run a number. Numbers that the data do not determine have no influences, nor do numbers at a bound. Neither
+    have more than 30, or more than fifty million values times numbers.
 
     **Arguments:**
 
@@ -48,7 +48,7 @@ def whole_change(now: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray])
 
 
 def numbers(found: Fit, known: Intervals) -> Sequence[int]:
-    """The elements of theta that are numbers with a known interval; none where their influences would be too many."""
+    """The elements of theta that are numbers with a known interval; none if their influences would be too many."""
     alone = found.functional.controls.numbers[: len(known.inverse)]
     usable = alone & np.isfinite(known.error[: len(alone)]) & (np.diag(known.inverse[:, : len(alone)]) > 0)
     chosen = np.flatnonzero(usable)
@@ -75,7 +75,7 @@ def independent_errors(found: Fit, known: Intervals) -> list[list[np.ndarray]]:
 def remaining(found: Fit, known: Intervals) -> float:
     """The largest change of a free number that a Gauss-Newton step would make at the estimate, in standard errors.
 
-    NaN without such numbers, or where one has no interval.
+    NaN without such numbers, or if one has no interval.
     """
     chosen = np.flatnonzero((found.functional.controls.numbers & known.free)[: len(known.inverse)])
     steps, errors = known.inverse[chosen] @ known.gradient, known.error[chosen]

@@ -30,13 +30,13 @@ _FACTOR, OPEN = {Log: 1.0, Log10: np.log10(np.e), Softplus: 1.0}, np.log(1e3)
 
 @dataclasses.dataclass(frozen=True)
 class Intervals:
-    """Uncertainty of every element of theta and of the physical values.
+    """Confidence intervals of every element of theta and of its physical value.
 
     **Arguments:**
 
-    - `method`: how the covariance was made, in words.
-    - `covariance`: the covariance in search space, (p, p). Where fields are unknown besides k numbers, that of the
-      numbers, (k, k). Of a control with smoothing it is that of the values at points, which theta stands for.
+    - `method`: the origin of the covariance, as text.
+    - `covariance`: the covariance in search space, (p, p). If fields are unknown besides k scalars, the covariance of the
+      scalars, (k, k). For a control with smoothing it is the covariance of its values at points.
     - `error`, `reach`: standard error and half width of the interval in search space, (p,); NaN for such fields and for
       elements at a bound.
     - `estimate`, `low`, `high`: physical values, (p,). The interval is symmetric in search space.
@@ -45,9 +45,9 @@ class Intervals:
     - `gradient`: J_r^T r at the estimate, (p,).
     - `unidentifiable`: the names of elements that the data do not determine.
     - `names`, `units`: the name of every element of theta, and the unit of its physical value.
-    - `controls`: those that theta stands for.
-    - `free`: the elements that are at no bound, (p,). The uncertainty is conditional on all others.
-    - `equations`: the normal equations at the estimate; None where fields are unknown besides the numbers.
+    - `controls`: the controls whose elements theta holds.
+    - `free`: whether each element is at no bound, (p,). The uncertainty is conditional on the elements at a bound.
+    - `equations`: the normal equations at the estimate; None if fields are unknown besides scalars.
     """
 
     method: str
@@ -90,7 +90,7 @@ class Intervals:
         return list(zip(self.names, self.units, self.estimate.tolist(), spans, strict=True))[:_SHOWN]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """The distance (theta - truth) in standard errors, (p,); NaN where the data determine nothing.
+        """The distance (theta - truth) in standard errors, (p,); NaN if the data determine nothing.
 
         **Arguments:**
 
@@ -103,7 +103,7 @@ class Intervals:
         return np.where(np.isfinite(self.error), known, np.nan)
 
     def at_points(self, change: np.ndarray) -> np.ndarray:
-        """A change of theta (p,) where errors are measured: of a control with smoothing, the change at its points."""
+        """A change of theta (p,) as a change of values at points, for controls with smoothing."""
         return np.asarray(at_points(self.controls, jnp.asarray(change)[None])[0])
 
 
@@ -117,27 +117,27 @@ def intervals(
 ) -> Intervals:
     """Confidence intervals at a least-squares estimate.
 
-    With more segments than controls that they share, the covariance is the sandwich A^-1 B A^-1 with A = J_r^T J_r and
-    B the sum over segments of their score's outer product. A score is the gradient J_r^T r of one segment. So errors
-    may be correlated within a segment and of unknown size. Scores are those of the jackknife (CR3), without which few
-    segments give intervals that are too short. The quantile is that of t with S - 1 degrees of freedom for S segments.
-    Free node states are estimated along, and the gap at the end of a segment belongs to it.
+    If there are more segments than shared controls, the covariance is the sandwich A^-1 B A^-1 with A = J_r^T J_r and
+    B the sum over segments of their score's outer product. A score is the gradient J_r^T r of one segment. So errors may
+    be correlated within a segment and of unknown size. The scores are jackknifed (CR3), because few segments would
+    otherwise give too short intervals. The quantile is taken from Student's t with S - 1 degrees of freedom for S
+    segments. Free node states are marginalised over, and the gap at the end of a segment belongs to that segment.
 
-    Otherwise the covariance is A^-1 times the residual variance, which supposes independent residuals. Priors and
+    Otherwise the covariance is A^-1 times the residual variance, which assumes independent residuals. Priors and
     regularizers count with the variance they state. A control that the data do not determine has an infinite error, and
-    takes no part in the others'. A control at its bound cannot take up residuals. It has no interval, and the others are
-    those of the problem in which it is held there.
+    does not enter the errors of the remaining controls. A control at its bound has no interval. The remaining intervals
+    are conditional on its value there.
 
     **Arguments:**
 
     - `functional`: the objective.
     - `theta`: its minimum, (p,).
-    - `level`: the probability that an interval shall have; default 0.95.
+    - `level`: the confidence level; default 0.95.
     - `sigma_stated`: whether the standard deviations of the observations were known before the fit; default False.
-      Residuals may then widen an interval, but never make it shorter than the normal interval of A^-1. Control by
-      control the longer of both is taken, because a sandwich of few segments is too noisy to be compared direction by
+      Residuals may then widen an interval, but never make it shorter than the normal interval of A^-1. The longer of the
+      two is taken control by control, because a sandwich of few segments is too noisy for a comparison direction by
       direction.
-    - `equations`: the normal equations there (`Fit.equations`), where they are known.
+    - `equations`: the normal equations at theta (`Fit.equations`); by default they are evaluated.
 
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
@@ -164,7 +164,7 @@ def intervals(
 def _beside_fields(
     functional: AbstractObjective, theta: Float[Array, " p"], level: float, sigma_stated: bool
 ) -> Intervals:
-    """Intervals of the numbers where fields are unknown, too. Those of the fields are NaN."""
+    """Intervals of scalars, marginalised over unknown fields; NaN for the fields."""
     controls, k = functional.controls, functional.controls.tabulated.size
     if k == 0 or controls.nodes:
         raise PdefitError(
@@ -245,7 +245,7 @@ def _points(controls: Controls) -> np.ndarray:
 
 
 def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> np.ndarray:
-    """The covariance with other standard errors and the same correlations; where there was no error at all, with none."""
+    """The covariance with new standard errors and the same correlations; an error of zero stays zero."""
     factor = np.where(errors > 0, wider / np.where(errors > 0, errors, 1.0), 0.0)
     alone = np.where(errors > 0, 0.0, wider**2)
     return covariance * np.outer(factor, factor) + np.diag(alone)
@@ -295,5 +295,5 @@ def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
 
 
 def changes_by_e(controls: Controls) -> np.ndarray:
-    """The change of every search variable that changes a positive number by a factor e; infinite for others, (p,)."""
+    """The change of each search variable for a factor e of its positive number, (p,); infinite for either sign."""
     return np.concatenate([np.full(c.size, _FACTOR.get(type(c.transform), np.inf) / c.scale) for c in controls.items])

@@ -26,7 +26,7 @@ _SEARCHED = {Identity: "", Scale: "", Log: "log ", Log10: "log "}
 
 @dataclasses.dataclass(frozen=True)
 class MarginalLikelihood:
-    """The likelihood of the data under a model, at its best point and averaged over what was known before.
+    """Likelihoods of the data under a model: maximum likelihood, and marginal likelihood over the prior.
 
     For the choice between models of the same data. Not for the quality of one model, which the verdict judges.
 
@@ -35,12 +35,12 @@ class MarginalLikelihood:
     - `values`, `chi2`: the number of fitted values, and the sum of their squared residuals in units of sigma.
     - `log_sigma`: the sum of ln sigma over these values.
     - `unknowns`: the number of fitted numbers, without those at a bound.
-    - `effective_unknowns`: how many of them the data determine, the trace of (A + P)^-1 A for the Gauss-Newton matrix A of
-      the data and P of the priors. Without priors it is `unknowns`.
-    - `log_evidence`: ln of the marginal likelihood with sigma as stated; None where `reason` says why there is none.
-    - `log_evidence_noise`: the same where sigma is stated up to one unknown factor, whose prior is uniform in its log.
+    - `effective_unknowns`: how many of them the data determine, the trace of (A + P)^-1 A for the Gauss-Newton matrix A
+      of the data and P of the priors. Without priors it is `unknowns`.
+    - `log_evidence`: ln of the marginal likelihood with sigma as stated; None if `reason` says why there is none.
+    - `log_evidence_noise`: the same if sigma is stated up to one unknown factor, whose prior is uniform in its log.
     - `prior`: by control its prior in words.
-    - `reason`: why there is no evidence; empty where there is.
+    - `reason`: why there is no evidence; empty if there is.
     """
 
     values: int
@@ -68,15 +68,15 @@ def marginal_likelihood(
 
     L is the normal density of the data, and A + P the Gauss-Newton matrix. Models that are linear with normal priors have
     it exactly. What a control may be before the data were seen is its `prior`, or its smoothing with an amplitude. With
-    neither it is uniform between its two bounds in its search variable: in ln x where the transform is `log`. Bounds
-    beside a prior are taken to hold all of it. With none of these there is no evidence, since it would depend on an
+    neither it is uniform between its two bounds in its search variable: in ln x if the transform is `log`. Bounds
+    beside a prior are taken to hold all of it. Without any of these there is no evidence, since it would depend on an
     arbitrary volume.
 
     **Arguments:**
 
     - `functional`: the objective.
     - `theta`: its minimum, (p,).
-    - `equations`: the normal equations there (`Fit.equations`), where they are known.
+    - `equations`: the normal equations at theta (`Fit.equations`); by default they are evaluated.
 
     Source: R. E. Kass, A. E. Raftery, J. Am. Stat. Assoc. 90:773 (1995), doi:10.1080/01621459.1995.10476572.
     """
@@ -142,7 +142,7 @@ def logarithms(operator: AbstractObservationOperator) -> frozenset[str]:
 def likelihood_sums(functional: Functional) -> Float[Array, "V 3"]:
     """For each variable of one record the number of fitted values, and the sums of ln sigma and of ln x over them.
 
-    The last is that of values x of which logarithms are compared, and 0 for other variables.
+    The last is the term of values x whose logarithms are compared, and 0 for other variables.
     """
     data, rows = functional.observations, []
     for name in functional.observed:
@@ -160,10 +160,10 @@ def log_likelihoods(
 
         ln L = -1/2 sum (r^2 / s^2 + ln(2 pi s^2 sigma^2))
 
-    r is a residual over its sigma. s is 1 where sigma was stated. If residuals decide the sigma of a variable, s^2 is the
+    r is a residual over its sigma. s is 1 if sigma was stated. If residuals decide the sigma of a variable, s^2 is the
     mean of its r^2: the factor of maximum likelihood, which divides by the number of values, and not by the degrees of
-    freedom. The density of counts (`Poisson`) is the normal one of their variance. Where logarithms are compared, it is
-    the log-normal density of the values themselves. Priors do not count.
+    freedom. The density of counts (`Poisson`) is the normal density with their variance. If logarithms are compared, it
+    is the log-normal density of the values themselves. Priors do not count.
 
     **Arguments:**
 
@@ -179,7 +179,7 @@ def log_likelihoods(
 
 
 def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[dict[str, str], str]:
-    """The prior of every control in words, and why there is no evidence; empty where there is."""
+    """The prior of every control in words, and why there is no evidence; empty if there is."""
     words, lacking = dict[str, str](), list[str]()
     at_bound = functional.controls.at_bound(theta)
     for control, span in functional.controls.spans:

@@ -87,7 +87,7 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
 
     - `path`: of the figure.
     - `history`: path of history.h5.
-    - `rows`: the estimates, with the truth where it is known.
+    - `rows`: the estimates, with the truth if it is known.
     """
     columns = read_history(history)
     loss, stage, accepted = columns["loss"], columns["stage"], columns["accepted"].astype(bool)
@@ -128,7 +128,7 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
 def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
     """Draw estimate, standard deviation and its ratio to the prior of up to four fields, and the eigenvalues.
 
-    Where the truth is known, it comes first, and the last panel is the error in standard deviations.
+    If the truth is known, it comes first, and the last panel is the error in standard deviations.
 
     **Arguments:**
 
@@ -190,7 +190,7 @@ def _listed(names: list[str]) -> list[str]:
 
 
 def _in_words(row: ParameterRow) -> str:
-    """The estimate of a control with its interval, in words where there is none."""
+    """The estimate of a control with its interval, or words if there is none."""
     width = "" if row.half_width is None else f" ± {row.half_width:.2g}"
     text = f"{row.estimate:.5g}{width}{with_space('' if row.unit == '1' else row.unit)}"
     return text if width else f"{text}, no interval"

@@ -1,4 +1,4 @@
-"""Fields on a plane: truth, prediction and error of any frame, those of a few times in a figure, and the mean misfit."""
+"""Fields on a plane: truth, prediction and error of any frame, frames at a few times in a figure, and the mean misfit."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -43,9 +43,9 @@ class Map:
 
     **Arguments:**
 
-    - `film`, `quantity`: the film, and what is drawn of it.
+    - `film`, `quantity`: the film, and its drawn quantity.
     - `names`: the panels of a frame: `truth` or `observed`, `prediction`, `error`.
-    - `shared`, `errors`: the scale of all values, and that of their errors, the same in all frames.
+    - `shared`, `errors`: the scale of all values, and the scale of their errors, the same in all frames.
     - `arrows`: those upon the values; None without a vector.
     """
 
@@ -239,7 +239,7 @@ def telling_frames(film: Film, most: int = 4) -> list[int]:
 def scales(frames: Collection[Mapping[str, np.ndarray]], signed: bool = False) -> tuple[Scale, Scale]:
     """Scale that all frames share, by the names of their panels, and scale of those called `error`.
 
-    Where values have both signs, or are `signed`, there is as much room below zero as above.
+    If values have both signs, or are `signed`, there is as much room below zero as above.
     """
     values = np.stack([x for frame in frames for name, x in frame.items() if name != "error"])
     wrong = [frame["error"] for frame in frames if "error" in frame]
@@ -248,12 +248,12 @@ def scales(frames: Collection[Mapping[str, np.ndarray]], signed: bool = False) -
 
 
 def is_plane(quantity: Quantity) -> bool:
-    """Whether both axes are lengths, so that a circle should look like one."""
+    """Test for axes that are both lengths, so that a circle should look like one."""
     return quantity.axes[0].unit == quantity.axes[1].unit
 
 
 def aspect(quantity: Quantity) -> float:
-    """Width over height of the plane; 1.4 where the axes are not alike."""
+    """Width over height of the plane; 1.4 if the axes are not alike."""
     if not is_plane(quantity):
         return 1.4
     high, wide = (abs(axis.edges[1] - axis.edges[0]) for axis in quantity.axes)
@@ -264,7 +264,7 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
     """Draw for every field the mean over the fit of prediction minus data, a map each.
 
     The mean is in standard errors: over the root mean square of all residuals, times the root of the number of frames.
-    Where the model is right it is white noise of size 1.
+    If the model is right it is white noise of size 1.
     """
     numbers = [n for n in film.chosen(_MISFIT_FRAMES) if n < film.forecast]
     means = [mean / (size or 1.0) for mean, size in (mean_misfit(film, quantity, numbers) for quantity in shown)]
@@ -286,7 +286,7 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
 def mean_misfit(film: Film, quantity: Quantity, numbers: Sequence[int]) -> tuple[np.ndarray, float]:
     """Mean of prediction minus data over some frames, times the root of their number, and the size of residuals.
 
-    The mean is NaN where nothing was observed. The size is the root mean square of all residuals.
+    The mean is NaN if nothing was observed. The size is the root mean square of all residuals.
     """
     count, total, squares = np.zeros(()), np.zeros(()), 0.0
     for frame in quantity.compared(film, numbers, ["observed", "prediction"]):

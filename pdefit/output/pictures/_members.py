@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
     - `name`, `chi2`: its name, and chi2 per value.
     - `ts`, `unit`: the times and their unit.
-    - `lines`: for each variable what was observed and predicted at these times.
+    - `lines`: for each variable the observed and predicted values at these times.
     """
 
     name: str
@@ -128,7 +128,7 @@ def _draw_records(path: Path, records: Sequence[Record]) -> None:
 
 
 def draw_starts(path: Path, file: Path) -> None:
-    """J of all starts from the best to the worst, and where the numbers of each optimum lie."""
+    """J of all starts from the best to the worst, and the numbers of each optimum."""
     known = {"start", "loss", "optimum", "converged", "dropped", "evaluations"}
     with rows_of(file) as table:
         names = [n for n in (table or [{}])[0] if n not in known and not n.endswith(" start")][:6]
@@ -157,7 +157,7 @@ def draw_starts(path: Path, file: Path) -> None:
 
 
 def _series(record: xarray.DataArray, e: int) -> np.ndarray:
-    """One member's record against time, the mean over space where it has any."""
+    """One member's record against time, the mean over space if it has any."""
     one = record.isel(member=int(e))
     return one.mean([d for d in one.dims if d != "time"]).values if one.ndim > 1 else one.values
 

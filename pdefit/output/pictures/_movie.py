@@ -1,6 +1,6 @@
 """Movies of fields and bodies: truth, prediction and error beside each other, encoded as H.264 in MP4.
 
-Where PyAV was built without an encoder for H.264, a movie is a GIF.
+If PyAV was built without an encoder for H.264, a movie is a GIF.
 """
 
 import io
@@ -67,7 +67,7 @@ def draw_movie(path: Path, film: Film, most_frames: int = 300) -> Path:
 
     **Arguments:**
 
-    - `path`: ends in .mp4; a GIF takes its place where there is no encoder.
+    - `path`: ends in .mp4; a GIF takes its place if there is no encoder.
     - `film`: the content of fields.h5.
     - `most_frames`: most frames of the movie, evenly taken, so that it costs seconds however long a run is.
     """
@@ -81,7 +81,7 @@ def draw_movie(path: Path, film: Film, most_frames: int = 300) -> Path:
 
 
 def has_movie(film: Film) -> bool:
-    """Whether there is something that moves in space."""
+    """Test for a film with motion in space."""
     return bodies(film) is not None or any(q.axes for q in quantities(film))
 
 
@@ -96,7 +96,7 @@ def _scene(film: Film, numbers: Sequence[int]) -> Scene:
 
 
 def _frames(film: Film, scene: Scene, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-    """Frames as bytes (height, width, 3). What is the same in all of them is drawn once."""
+    """Frames as bytes (height, width, 3). Parts that are equal in all frames are drawn once."""
     height = scene.size[1]
     # axes are placed by matplotlib, below the line with the time
     layout = ConstrainedLayoutEngine(compress=True, rect=(0, 0, 1, 1 - 0.3 / height))

@@ -1,4 +1,4 @@
-"""Bodies in the plane of their two widest axes: where they are in a frame, their way until then, and their errors."""
+"""Bodies in the plane of their two widest axes: positions in a frame, paths until then, and errors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ class Orbits:
     """Bodies that move, of which any frame can be drawn.
 
     Predicted bodies are points at the end of their wide, coloured way. True (or observed) ones are rings at the end of a
-    thin, black one. The inner bodies are shown a second time where the outer ones are much further away.
+    thin, black one. The inner bodies are shown a second time if the outer ones are much further away.
 
     **Arguments:**
 
@@ -83,7 +83,7 @@ class Orbits:
         return drawn
 
     def _ways(self, axes: Any, ways: np.ndarray, colors: list[str], zorder: float, size: float) -> list[Any]:
-        """Ways (frames, n, 2) of bodies: lines, or dots where frames lie too far apart to join them."""
+        """Ways (frames, n, 2) of bodies: lines, or dots if frames lie too far apart to join them."""
         every = [*zip(ways.swapaxes(0, 1), colors, self._dotted, strict=True)]
         lines = [(way, color) for way, color, is_dotted in every if not is_dotted]
         found = LineCollection([way for way, _ in lines], colors=[c for _, c in lines], lw=size, zorder=zorder)
@@ -108,7 +108,7 @@ def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
 
 
 def _errors(axes: Any, film: Film, moving: Bodies, orbits: Orbits) -> None:
-    """Draw the distance of each body from where it was, over time."""
+    """Draw the distance of each body from its first position, over time."""
     off = np.linalg.norm(orbits.predicted - orbits.true, axis=-1)
     if np.any(off > 0):
         axes.set_yscale("log")
@@ -121,7 +121,7 @@ def _errors(axes: Any, film: Film, moving: Bodies, orbits: Orbits) -> None:
 
 
 def windows(ways: np.ndarray) -> list[tuple[float, float, float]]:
-    """Squares (x, y, half side) that show all orbits, and the inner ones where these would be too small.
+    """Squares (x, y, half side) that show all orbits, and the inner ones if these would be too small.
 
     **Arguments:**
 
@@ -146,7 +146,7 @@ def color_of(k: int) -> str:
 
 
 def turns_too_fast(way: np.ndarray) -> bool:
-    """Whether frames of an orbit (frames, 2) lie too far apart to join them."""
+    """Test for frames of an orbit (frames, 2) that lie too far apart to join them."""
     steps = np.diff(way, axis=0)
     a, b = steps[:-1], steps[1:]
     turn = np.abs(np.arctan2(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], (a * b).sum(axis=1)))

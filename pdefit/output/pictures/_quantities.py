@@ -18,7 +18,7 @@ _FIRST = ("x", "longitude", "lon")
 
 
 def with_unit(name: str, unit: str) -> str:
-    """Name of an axis with its unit; numbers have none."""
+    """Name of an axis with its unit; numbers have no unit."""
     return name if unit in ("", "1") else f"{name} ({unit})"
 
 
@@ -121,7 +121,7 @@ class Quantity:
     def compared(
         self, film: Film, numbers: Sequence[int], names: Sequence[str] | None = None
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Frames by the names of their panels; the error is that of the prediction beside the first.
+        """Frames by the names of their panels; the error is the prediction's relative to the first.
 
         **Arguments:**
 
@@ -240,7 +240,7 @@ def _axis_name(field: Field, dim: str) -> str:
 
 
 def _is_list(field: Field, dim: str) -> bool:
-    """Whether an axis lists things (species, components) rather than places."""
+    """Test for an axis that lists things (species, components) rather than places."""
     values = field.coords[dim]
     return values.dtype.kind in "US" or (dim.startswith(f"{field.name}_") and int(np.prod(field.shape)) <= _FEW)
 

@@ -67,7 +67,7 @@ def rotation(vector: Any) -> np.ndarray:
 class View:
     """Two orthographic views of a sphere, from in front and from behind, as one image.
 
-    Values between the points of the grid are interpolated by cubic polynomials, across the poles and around the axis. Where
+    Values between the points of the grid are interpolated by cubic polynomials, across the poles and around the axis. If
     the nearest point has no value, the image has none. In front x runs from -EDGE to EDGE, behind it from EDGE to 3 EDGE.
 
     **Arguments:**
@@ -86,7 +86,7 @@ class View:
 
     @functools.cached_property
     def grid(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        """Which points of the grid are used, in rows and columns, and their angles in order; poles have no meridian."""
+        """The indices of the used grid points, in rows and columns, and their sorted angles; poles have no meridian."""
         rows = np.argsort(self.theta)
         rows = rows[np.sin(self.theta[rows]) > 1e-6]
         around = np.round(self.phi % (2 * np.pi), 9) % np.round(2 * np.pi, 9)
@@ -256,7 +256,7 @@ def point(theta: np.ndarray, phi: np.ndarray) -> np.ndarray:
 
 
 def _slope(values: np.ndarray, nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The slope along the last axis at nodes, from five of them, or where one is missing from four on either side."""
+    """The slope along the last axis at nodes, from five of them, or if one is missing from four on either side."""
     found = np.full(values.shape[:-1] + at.shape, np.nan)
     for width, aside in ((5, 0.0), (4, 0.0), (4, 1e-9)):
         index, _, slopes = stencil(nodes, at + aside, width)

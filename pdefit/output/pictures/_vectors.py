@@ -91,7 +91,7 @@ class Arrows:
 def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: float) -> Arrows | None:
     """The arrows of the vector of a vorticity, or else the first in the plane of a scalar.
 
-    None for a component, or where nothing moves.
+    None for a component, or if nothing moves.
 
     **Arguments:**
 

@@ -90,7 +90,7 @@ def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "c
     **Arguments:**
 
     - `width`, `height`: in inches.
-    - `layout`: of matplotlib; None where parts stay where they are put.
+    - `layout`: of matplotlib; None if parts stay where they are put.
     """
     with styled():
         fig = Figure(figsize=(width, height), layout=layout)
@@ -158,7 +158,7 @@ class Scale:
         return (LogNorm if self.is_log else Normalize)(self.low, self.high)
 
     def colormap(self) -> Any:
-        """Colour map of matplotlib; what is missing is grey."""
+        """Colour map of matplotlib; missing values are grey."""
         return matplotlib.colormaps[self.map].with_extremes(bad=MISSING)
 
     @property

@@ -27,7 +27,7 @@ class Shown(NamedTuple):
 
     - `name`, `state`, `reason`, `verdict`: texts.
     - `values`: its swept values by key, numbers or texts.
-    - `loss`, `error`: the loss at the end, and the largest relative error of an estimate; None where unknown.
+    - `loss`, `error`: the loss at the end, and the largest relative error of an estimate; None if unknown.
     - `iterations`, `seconds`: of the fit.
     - `page`: its report, relative to the sweep; empty without one.
     - `frames`: the last frame of each field, on one or two axes.
@@ -93,7 +93,7 @@ def embedded_figure(draw: Callable[[Path], None], name: str, caption: str) -> di
 
 
 def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: Shown | None) -> None:
-    """Loss, and error where it is known, against each swept key."""
+    """Loss, and error if it is known, against each swept key."""
     rows: list[tuple[str, list[float | None]]] = [("loss J", [job.loss for job in jobs])]
     if any(job.error for job in jobs):
         rows.append(("|estimate / truth - 1|", [job.error for job in jobs]))
@@ -123,7 +123,7 @@ def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: S
 
 
 def _places(values: Sequence[Any]) -> tuple[list[float], list[str], bool]:
-    """Places of values on an axis, labels where they are texts, and whether the axis is logarithmic."""
+    """Places of values on an axis, labels if they are texts, and whether the axis is logarithmic."""
     if all(isinstance(x, int | float) and not isinstance(x, bool) for x in values):
         wide = min(values) > 0 and max(values) / min(values) > 30
         return [float(x) for x in values], [], wide

@@ -1,6 +1,6 @@
 """HDF5 files that survive a disk on which nothing can be written any more.
 
-HDF5 itself does not survive it. Where a write fails while caches are emptied, HDF5 leaves objects that it cannot close,
+HDF5 itself does not survive it. If a write fails while caches are emptied, HDF5 leaves objects that it cannot close,
 and the process ends in a segmentation fault at exit. So HDF5 writes into a `Sink`, which accepts everything. The sink
 remembers the first failure of the disk and writes nothing after it. The file is then left as a kill at this moment
 would leave it. `flush` and `close` raise the remembered failure.

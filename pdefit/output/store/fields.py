@@ -24,8 +24,8 @@ class FieldsFile:
     """Writer of fields.h5, which holds fields on shared times.
 
     The file can be read by xarray (engine h5netcdf) while it grows and after a kill. Variables are called
-    `<field>_<kind>` with kind `observed`, `predicted`, `true` or `sigma`. They have dimension scales on every axis, and are NaN
-    where nothing was written.
+    `<field>_<kind>` with kind `observed`, `predicted`, `true` or `sigma`. They have dimension scales on every axis, and
+    are NaN if nothing was written.
 
     **Arguments:**
 
@@ -34,7 +34,7 @@ class FieldsFile:
     - `coords`: axes, coordinates and unit of each field.
     - `kinds`: the kinds of variables of each field.
     - `dtype`: of the numbers.
-    - `phase` (T,): 0 for frames of the fit, 1 for those of the forecast.
+    - `phase` (T,): 0 for frames of the fit, 1 for frames of the forecast.
     - `title`: of the file.
     - `diagnostics`: names of the fields that are scalars of a whole state, and no part of it.
     - `derived`: names of the fields that follow from the state.

@@ -28,7 +28,7 @@ class Saved(NamedTuple):
 
     - `state`: numbers, as plain JSON, and arrays.
     - `origin`: what identifies the run: its configuration, hashes of equations and data, and bound on evaluations.
-    - `damaged`: the newer file that could not be read, so that this one was taken; empty where it is the newest.
+    - `damaged`: the newer file that could not be read, so that this one was taken; empty if it is the newest.
     """
 
     state: RunState
@@ -98,7 +98,7 @@ def _array(dataset: Any) -> np.ndarray:
 
 
 def _is_complete(numbers: Any, origin: Any) -> bool:
-    """Whether a checkpoint names the run that it belongs to."""
+    """Test for a checkpoint that names the run that it belongs to."""
     if not (isinstance(numbers, dict) and isinstance(origin, dict)):
         return False
     most = origin.get("max_iterations")

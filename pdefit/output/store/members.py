@@ -22,7 +22,7 @@ def write_members(path: Path, found: xarray.Dataset) -> None:
 
 
 def read_members(path: Path) -> xarray.Dataset:
-    """The content of members.h5. Raises `PdefitError` where it is missing or damaged."""
+    """The content of members.h5. Raises `PdefitError` if it is missing or damaged."""
     try:
         with open_netcdf(path) as file:
             return file.load()

@@ -71,7 +71,7 @@ class RunFiles:
 
     @functools.cached_property
     def saved(self) -> Saved | None:
-        """The newest checkpoint of the fit; None where it has none yet. Raises `PdefitError` where all are damaged."""
+        """The newest checkpoint of the fit; None if it has none yet. Raises `PdefitError` if all are damaged."""
         return load_state(self.directory / "state")
 
     def refuse_old(self) -> None:
@@ -91,7 +91,7 @@ class RunFiles:
             return ""
 
     def has(self, name: str) -> bool:
-        """Whether a file exists that is no link to elsewhere."""
+        """Test for an existing file that is not a link to elsewhere."""
         path = self.directory / name
         return path.is_file() and _is_inside(path, self.directory)
 
@@ -158,7 +158,7 @@ class RunFiles:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Whether a path ends in a folder when all links are followed."""
+    """Test for a path that ends in a folder when all links are followed."""
     try:
         return path.resolve().is_relative_to(folder.resolve())
     # links that form a circle

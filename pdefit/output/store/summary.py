@@ -25,7 +25,7 @@ class Summary:
     - `sigma`, `noise`, `warnings`: standard deviations of the data, estimates of them, and what looks odd.
     - `fit`, `forecast`: chi2, the log-likelihood with its constant, whiteness and held-out frames; scores of the forecast.
     - `discretisation`, `posterior`: shifts by finer steps and cells; uncertainty of unknown fields.
-    - `bootstrap`: how many repetitions there were, and their intervals over those of the matrix; None without.
+    - `bootstrap`: the number of repetitions, and their intervals over the intervals by the matrix; None without.
     - `likelihood`: the marginal likelihood and what information criteria need, as of `MarginalLikelihood`; None without
       intervals.
     - `starts`: what many starts of the fit reached; None for one.

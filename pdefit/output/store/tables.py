@@ -44,12 +44,12 @@ def write_table(path: Path, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def number(x: Any) -> float | None:
-    """A number for a cell or a file; None where it is unknown or not finite."""
+    """A number for a cell or a file; None if it is unknown or not finite."""
     return float(x) if x is not None and np.isfinite(x) else None
 
 
 def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
-    """Write a column for the times `ts` (T,) and one for each series (T,); cells are empty where not finite."""
+    """Write a column for the times `ts` (T,) and one for each series (T,); cells are empty if not finite."""
     series = [[*map(number, values)] for values in columns.values()]
     write_table(path, [["time", *columns], *zip(map(float, ts), *series, strict=True)])
 
@@ -94,14 +94,14 @@ def number_in(row: Mapping[str, str], name: str) -> float:
 
 
 def read_series(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Times (T,) and series of a table that `write_series` made; NaN where a cell is empty."""
+    """Times (T,) and series of a table that `write_series` made; NaN if a cell is empty."""
     with rows_of(path) as rows:
         columns = {n: np.asarray([number_in({n: row[n] or "nan"}, n) for row in rows]) for n in (rows or [{}])[0]}
         return columns.pop("time"), columns
 
 
 def read_points(path: Path) -> dict[str, dict[str, np.ndarray]]:
-    """Columns of numbers of points.csv by kind. Raises `PdefitError` where it is damaged."""
+    """Columns of numbers of points.csv by kind. Raises `PdefitError` if it is damaged."""
     found: dict[str, dict[str, list[float]]] = {}
     with rows_of(path) as rows:
         for row in rows:
@@ -130,17 +130,17 @@ class ParameterRow:
 
     - `control`, `unit`: name of the element, and its unit.
     - `scale`: transform to search space, e.g. `log`.
-    - `guess`, `estimate`: where the fit started, and where it ended.
-    - `truth`, `relative_error`: None where the truth is unknown; the error is estimate / truth - 1.
+    - `guess`, `estimate`: the first value of the fit, and its last.
+    - `truth`, `relative_error`: None if the truth is unknown; the error is estimate / truth - 1.
     - `ci95_low`, `ci95_high`: ends of the 95 % interval; None without one, as of an estimate at its bound.
-    - `z_score`: (estimate - truth) in standard errors, in search space; None where the truth is unknown.
+    - `z_score`: (estimate - truth) in standard errors, in search space; None if the truth is unknown.
     - `at_bound`: whether the estimate lies on a bound.
     - `discretisation_shift`: shift of the estimate by finer steps or cells, in half widths of its interval; None if
       unknown.
-    - `interval_trusted`: false where residuals are no noise, or a shift is larger than the interval; None without one.
+    - `interval_trusted`: false if residuals are not noise, or a shift is larger than the interval; None without one.
 
     - `ci95_correlated_low`, `ci95_correlated_high`: ends of the interval that counts the correlation of residuals; None
-      where they are uncorrelated.
+      if they are uncorrelated.
     - `part_of`: the control, or the network, that the element belongs to; a number of its own is part of itself.
 
     Files without the last five columns can be read, too.
@@ -203,13 +203,13 @@ def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
 
 
 def read_parameters(path: Path) -> list[ParameterRow]:
-    """Rows of a table that `write_parameters` made. Raises `PdefitError` where it is missing or damaged."""
+    """Rows of a table that `write_parameters` made. Raises `PdefitError` if it is missing or damaged."""
     with rows_of(path) as rows:
         return [ParameterRow(**{name: _value(row, name, kind) for name, kind in COLUMNS.items()}) for row in rows]
 
 
 def _value(row: Mapping[str, str], name: str, kind: type) -> Any:
-    """Cell as the type of its column; an empty one is None where the type allows that."""
+    """Cell as the type of its column; an empty one is None if the type allows that."""
     if type(None) in get_args(kind) and not row.get(name):
         return None
     if kind in (bool, bool | None):

@@ -36,7 +36,7 @@ _NUMBER = "<frame>"
 
 
 def write_xdmf(fields: Path) -> Path | None:
-    """Write fields.xdmf beside a fields.h5, for its complete frames; None where no field lies in space."""
+    """Write fields.xdmf beside a fields.h5, for its complete frames; None if no field lies in space."""
     with open_film(fields) as film:
         grids = "".join(_collections(film))
     if not grids:
@@ -106,7 +106,7 @@ def _sphere(field: Field) -> str:
 
 
 def _points(film: Film, places: Field) -> str:
-    """Where the bodies of a frame are predicted to be."""
+    """The predicted positions of the bodies of a frame."""
     kind = "predicted" if "predicted" in places.kinds else places.kinds[0]
     item = _slab(film, places, kind, (slice(None), slice(None)))
     return _topology("Polyvertex", places.shape[:1], {2: "XY", 3: "XYZ"}[places.shape[1]], item)

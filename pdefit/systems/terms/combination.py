@@ -12,7 +12,7 @@ class Combination(AbstractTerm):
 
     **Arguments:**
 
-    - `inputs`: the names of its inputs, those of g.
+    - `inputs`: the names of the inputs of g.
     - `base`, `weight`: g and w.
     - `coefficients`: c, (n,), in the unit of the term.
     - `constants`: the value of `constant` in each formula that holds it, in their order, (m,).

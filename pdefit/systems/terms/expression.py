@@ -46,7 +46,7 @@ class Expression:
 
         **Arguments:** `text`: the formula, such as `0.9 * x * y / (1 + y^2)`.
 
-        **Errors:** PdefitError where it is no formula, is longer than 500 characters, or nests deeper than 30 times.
+        **Errors:** PdefitError if it is no formula, is longer than 500 characters, or nests deeper than 30 times.
         """
         return _Reader(text).whole()
 
@@ -57,7 +57,7 @@ class Expression:
         return tuple(dict.fromkeys((*own, *(n for part in self.parts for n in part.names))))
 
     def with_names(self, known: Mapping[str, "Expression"]) -> "Expression":
-        """The expression with others in the place of some names.
+        """The expression with some names replaced by expressions.
 
         **Arguments:** `known`: by name what stands there.
         """

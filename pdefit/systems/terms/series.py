@@ -15,10 +15,10 @@ _BASES = "chebyshev", "fourier", "spline"
 
 
 class Series(AbstractTerm):
-    """A term of one input as a sum of basis functions over a range: Chebyshev polynomials, sines and cosines, or a spline.
+    """A term of one input as a sum of basis functions: Chebyshev polynomials, sines and cosines, or a spline.
 
-    For a function of one input: a growth rate over the density, a diffusivity, a flux. It is linear in its coefficients, so
-    that fits and intervals are easier than those of a network. Outside of its range it keeps the value of the nearest end;
+    For a function of one input: a growth rate over the density, a diffusivity, a flux. It is linear in its coefficients,
+    so that fits and intervals are easier than with a network. Outside of its range it keeps the value of the nearest end;
     a Fourier series repeats.
 
     **Arguments:**
@@ -28,8 +28,8 @@ class Series(AbstractTerm):
     - `basis`: `chebyshev`, `fourier` or `spline`; default `chebyshev`. A Fourier series is periodic over the range.
     - `count`: the number of coefficients, or of knots of the spline; default 6. Of `fourier` it is odd.
     - `coefficients`: these, in the unit of the term, (count,), or a number for all; default 0.
-    - `positive`: whether the term is the exponential of the sum, whose coefficients are then logarithms; default False. For
-      what must stay above zero between the knots, too, such as a diffusivity.
+    - `positive`: whether the term is the exponential of the sum, whose coefficients are then logarithms; default False.
+      For what must stay above zero between the knots, too, such as a diffusivity.
     """
 
     coefficients: Float[Array, " k"]
@@ -84,7 +84,7 @@ class Series(AbstractTerm):
 
 
 def _spline(values: Float[Array, " k"], z: Array) -> Array:
-    """The cubic spline through values at 0, 1, 2, .. whose slopes are those of parabolas, as a sum of kernels.
+    """The cubic spline through values at 0, 1, 2, .. with the slopes of parabolas, as a sum of kernels.
 
     It is the spline of a smooth time series. Nothing is looked up, which would cost most of a field's rate.
     """

@@ -26,7 +26,7 @@ def parameter_of(field: str) -> str:
 
 
 def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> AbstractSystem:
-    """A system whose fields change by unknown terms, too, beside what its equations say.
+    """A system with unknown terms added to the rates of its fields.
 
     A term of the field `prey` is the parameter `unknown_prey` of the new system, and its arrays can be controls. All else
     is as in the system: parameters, coordinates, capabilities. What it states of conserved quantities and exact solutions
@@ -37,8 +37,8 @@ def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> A
     - `system`: the known rest.
     - `terms`: by the name of a field the term that is added to its rate.
 
-    **Errors:** PdefitError for names that are no fields, for states whose fields differ in shape from a term's inputs, and
-    for second-order equations, whose accelerations no term can join.
+    **Errors:** PdefitError for names that are no fields, for states whose fields differ in shape from a term's inputs,
+    and for second-order equations, whose accelerations no term can join.
     """
     if not terms:
         return system
@@ -70,7 +70,7 @@ def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> A
 
 
 def unknown_terms(system: AbstractSystem) -> dict[str, AbstractTerm]:
-    """The terms in a system, by the name of the parameter that each is: those it declares, and those that were added.
+    """The unknown terms of a system by the name of their parameter, declared and added ones.
 
     **Arguments:**
 
@@ -92,10 +92,10 @@ def with_terms(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> Abs
 
 
 def sized_by_data(system: AbstractSystem, observations: Observations) -> AbstractSystem:
-    """A system whose unknown terms have the sizes of data, where theirs were left open.
+    """A system whose unknown terms take the sizes of data, if their sizes were left open.
 
-    The size of an input is the largest that was observed, and that of an added term the root mean square rate of its field
-    beyond noise. What was not observed has the size 1.
+    The size of an input is the largest that was observed, and that of an added term the root mean square rate of its
+    field beyond noise. What was not observed has the size 1.
 
     **Arguments:**
 

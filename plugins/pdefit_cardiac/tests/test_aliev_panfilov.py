@@ -1,4 +1,4 @@
-"""What only Aliev-Panfilov can know: its front, its action potential, its rotating waves, and what u alone tells."""
+"""Physics of Aliev-Panfilov: its front, its action potential, its rotating waves, and inference from u alone."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""What only BOCF can know: its action potential, its speed, its rest, and gradients on spiral waves."""
+"""Physics of BOCF: its action potential, its speed, its rest, and gradients on spiral waves."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Lorenz's equations against another method, and what is known of their attractor."""
+"""Lorenz's equations against another method, and known properties of their attractor."""
 
 import h5py
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What only gravity can know: its reference solution, its invariants, its symmetries, two bodies."""
+"""Physics of gravity: its reference solution, its invariants, its symmetries, two bodies."""
 
 import csv
 from functools import partial
@@ -171,7 +171,7 @@ def test_states_come_from_data_or_not_at_all():
 
 @pytest.mark.parametrize("index", [0, 1, 300, -1])
 def test_velocities_come_from_positions_where_differences_fail(index):
-    """20 days are a quarter of Mercury's year; wrong masses must not matter, they are what is sought."""
+    """20 days are a quarter of Mercury's year; wrong masses must not matter, they are unknown."""
     path = locate("solar_system/planets_1970_2040_20d.h5")
     data = read_observations(path, {"position": "position", "velocity": "velocity"}, stop=14610.0)
     index %= data.ts.size

@@ -1,4 +1,4 @@
-"""What only Lennard-Jones spheres can know: conservation, forces, walls, and masses found again."""
+"""Physics of Lennard-Jones spheres: conservation, forces, walls, and masses found again."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What only the association of three species can know."""
+"""Physics of the association of three species."""
 
 import diffrax
 import equinox as eqx

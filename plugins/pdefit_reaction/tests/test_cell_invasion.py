@@ -1,4 +1,4 @@
-"""The models of one class against what is known of each of them."""
+"""The models of one class against known properties of each."""
 
 import equinox as eqx
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What only Fisher-KPP can know: its exact front, in one and two dimensions, and its limits."""
+"""Physics of Fisher-KPP: its exact front, in one and two dimensions, and its limits."""
 
 import diffrax
 import equinox as eqx
