@@ -10,6 +10,7 @@ from pdefit import guesses as guesses
 from pdefit import instruments as instruments
 from pdefit import likelihoods as likelihoods
 from pdefit import optimizers as optimizers
+from pdefit import plot as plot
 from pdefit import priors as priors
 from pdefit import regularizers as regularizers
 from pdefit import solvers as solvers

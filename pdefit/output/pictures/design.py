@@ -48,6 +48,7 @@ def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
 
 
 DESIGN = Picture(
+    "design.json",
     lambda found: (7.0, _high(found) + 2.6),
     lambda fig, found: fig.subplots(2, 2, height_ratios=[_high(found), 2.6]).ravel(),
     draw_design,

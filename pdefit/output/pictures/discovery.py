@@ -47,6 +47,7 @@ def _ahead(found: Record) -> bool:
 
 
 DISCOVERY = Picture(
+    "discovery.json",
     lambda found: (6.4 if _ahead(found) else 3.4, 2.6),
     lambda fig, found: fig.subplots(1, 1 + _ahead(found), squeeze=False)[0].tolist(),
     draw_discovery,

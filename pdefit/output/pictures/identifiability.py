@@ -75,7 +75,7 @@ def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
     fig.legend(*named, loc="outside lower center", ncols=5, title="parts of the unseen direction, and curves")
 
 
-IDENTIFIABILITY = Picture(_size, _panels, draw_identifiability, _name)
+IDENTIFIABILITY = Picture("identifiability.json", _size, _panels, draw_identifiability, _name)
 
 
 def _colours(rows: list[Record]) -> dict[str, str]:

@@ -86,8 +86,10 @@ def _size(found: Record, width: float, height: float, beside: float, below: floa
     return width * across + beside, height * down + below
 
 
-PROFILES = Picture(lambda found: _size(found, 2.35, 1.95, 0.3, 0.5), _panels, draw_profiles, _name)
-JOINT_PROFILES = Picture(lambda found: _size(found, 2.9, 2.5, 0.6, 0.3), _panels, draw_joint_profiles)
+PROFILES = Picture("profiles.json", lambda found: _size(found, 2.35, 1.95, 0.3, 0.5), _panels, draw_profiles, _name)
+JOINT_PROFILES = Picture(
+    "joint_profiles.json", lambda found: _size(found, 2.9, 2.5, 0.6, 0.3), _panels, draw_joint_profiles
+)
 
 
 def _between(values: np.ndarray, rise: np.ndarray, estimate: float) -> tuple[np.ndarray, np.ndarray]:

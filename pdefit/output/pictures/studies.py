@@ -48,7 +48,9 @@ def draw_adjoints(panels: Sequence[Axes], found: Record) -> None:
         part(axes)
 
 
-ADJOINTS = Picture(lambda found: (7.0, 2.9 + 0.26 * len(_measured(found))), _adjoint_panels, draw_adjoints)
+ADJOINTS = Picture(
+    "compare.json", lambda found: (7.0, 2.9 + 0.26 * len(_measured(found))), _adjoint_panels, draw_adjoints
+)
 
 
 def _errors(axes: Any, rows: list[Record], reference: str) -> None:
@@ -155,6 +157,7 @@ def draw_sensitivity(panels: Sequence[Axes], found: Record) -> None:
 
 
 SENSITIVITY = Picture(
+    "sensitivity.json",
     lambda found: (7.0, 1.3 + 0.22 * len(_compared(found))),
     lambda fig, found: [fig.subplots()],
     draw_sensitivity,

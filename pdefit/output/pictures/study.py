@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pdefit._util.atomic import plain
+from pdefit._util.atomic import plain, read_json
 from pdefit.output.pictures.style import figure, styled
 
 Record = dict[str, Any]
@@ -24,18 +23,24 @@ class Recorded(Protocol):
         ...
 
 
+# a result, or the directory of a run
+Source = Recorded | str | Path
+
+
 @dataclasses.dataclass(frozen=True)
 class Picture:
     """A figure of a record.
 
     **Arguments:**
 
+    - `file`: the name of the JSON file that holds the record.
     - `size`: width and height in inches, by the record.
     - `panels`: the axes of an empty figure, by the record.
     - `draw`: the drawing of the record, on as many panels as are given.
     - `frame`: legends and titles of the whole figure.
     """
 
+    file: str
     size: Callable[[Record], tuple[float, float]]
     panels: Callable[[Any, Record], Sequence[Axes]]
     draw: Callable[[Sequence[Axes], Record], None]
@@ -49,12 +54,16 @@ class Picture:
         with figure(path, *self.size(record)) as fig:
             self._fill(fig, record)
 
-    def show(self, found: Recorded, ax: Axes | Sequence[Axes] | None) -> list[Axes]:
+    def show(self, found: Source, ax: Axes | Sequence[Axes] | None) -> list[Axes]:
         """Draw a result on given axes, or in a new figure of pyplot; returns the axes.
 
-        **Arguments:** `found`, `ax`: the result, and one or more axes; None for a new figure.
+        **Arguments:** `found`, `ax`: the result or a run, and one or more axes; None for a new figure.
         """
-        record = plain(found.record())
+        # loaded late: the command line saves figures without it
+        from matplotlib import pyplot
+
+        stored = isinstance(found, str | Path)
+        record = read_json(Path(found) / self.file) if stored else plain(found.record())
         with styled():
             if ax is None:
                 return [*self._fill(pyplot.figure(figsize=self.size(record), layout="constrained"), record)]
