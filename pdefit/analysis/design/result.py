@@ -155,17 +155,8 @@ class Design:
             "enough": None if self.enough is None else self.enough.every,
             "intervals": [dict(zip(columns, row, strict=True)) for row in intervals],
             "candidates": [
-                {
-                    "kind": c.kind,
-                    "what": c.words,
-                    "variable": c.variable,
-                    "time": c.time,
-                    "place": c.place,
-                    "axes": c.axes,
-                    "second": c.is_second,
-                    "half": c.half,
-                    "shrink": self.shrink(c),
-                }
+                {"what": c.words, "second": c.is_second, "shrink": self.shrink(c)}
+                | {name: getattr(c, name) for name in ("kind", "variable", "time", "place", "axes", "half")}
                 for c in self.candidates
             ],
             "cadences": [dataclasses.asdict(c) for c in self.cadences],

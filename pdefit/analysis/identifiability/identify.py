@@ -71,15 +71,14 @@ class Identifiability:
 
     def rows(self) -> list[dict[str, Any]]:
         """A line for each control."""
-        found = []
-        for one in self.controls:
-            effect = self.effects.get(one.control)
-            moved = {
-                "moved_alone": None if effect is None else effect.alone,
-                "moved_compensated": None if effect is None else effect.together,
-            }
-            found.append(one.row() | moved | {"spread_over_starts": self.spread.get(one.control)})
-        return found
+        effects, none = ("moved_alone", "moved_compensated"), (None, None)
+        moved = {name: (effect.alone, effect.together) for name, effect in self.effects.items()}
+        return [
+            one.row()
+            | dict(zip(effects, moved.get(one.control, none), strict=True))
+            | {"spread_over_starts": self.spread.get(one.control)}
+            for one in self.controls
+        ]
 
     def curves(self) -> list[dict[str, float]]:
         """A line for each threshold, with the projections of all controls."""

@@ -83,16 +83,11 @@ class ControlIdentifiability:
 
     def row(self) -> dict[str, Any]:
         """Its entries in a table."""
+        names = ("word", "verdict", "projection", "projection_at_most", "known_to", "known_to_at_most", "lengthened")
         return {
             "control": self.control,
             "unknowns": int(self.elements.size),
-            "word": self.word,
-            "verdict": self.verdict,
-            "projection": self.projection,
-            "projection_at_most": self.projection_at_most,
-            "known_to": self.known_to,
-            "known_to_at_most": self.known_to_at_most,
-            "lengthened": self.lengthened,
+            **{name: getattr(self, name) for name in names},
             "partners_share": "; ".join(f"{name} {part:.2f}" for name, part in self.partners.items()),
         }
 

@@ -14,7 +14,7 @@ from pdefit.analysis.discovery.discover import CLOSE, Discovery, discover
 from pdefit.analysis.discovery.library import TermLibrary
 from pdefit.cli.config.command_line import options_among
 from pdefit.cli.run.build import build_experiment
-from pdefit.cli.run.recorded import at_best, open_run
+from pdefit.cli.run.recorded import at_best, open_fit
 from pdefit.cli.run.write import write
 from pdefit.cli.runtime.terminal import show_table
 from pdefit.inverse.objective.functional import Functional
@@ -27,9 +27,7 @@ _DEFAULTS = {"degree": "3", "functions": "none", "formulas": "none", "most": "6"
 def run_discover(arguments: list[str], console: Console) -> None:
     """Find formulas in the place of the learned terms of a run, and write terms.csv, a figure and formulas.yaml."""
     options, rest = options_among(arguments, _DEFAULTS)
-    job, saved = open_run(rest, "discover", console)
-    if saved is None:
-        raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first")
+    job, saved = open_fit(rest, "discover", console)
     exp = build_experiment(job.settings)
     objective, theta = at_best(exp, saved)
     if not isinstance(objective, Functional):

@@ -14,7 +14,7 @@ from pdefit.analysis.identifiability.identify import Identifiability, identify
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.recorded import at_best, open_run
+from pdefit.cli.run.recorded import at_best, open_fit
 from pdefit.cli.run.write import write
 from pdefit.cli.runtime.terminal import RunsProgress, show_table
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -42,12 +42,8 @@ def run_identify(job: Job) -> None:
 
 def run_identify_on_a_run(arguments: list[str], console: Console) -> None:
     """Tell what the data can tell at the best point of the run that the arguments name."""
-    job, saved = open_run(arguments, "identify", console)
+    job, saved = open_fit(arguments, "identify", console, ", or pdefit identify experiment=...")
     exp = _built(job)
-    if saved is None:
-        raise PdefitError(
-            f"'{job.directory}' has no estimate yet; pdefit resume it first, or pdefit identify experiment=..."
-        )
     _answer(exp, *at_best(exp, saved), "estimate", job)
 
 

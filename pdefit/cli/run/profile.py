@@ -1,27 +1,24 @@
 """Profiles of the numbers of a run, as `pdefit profile`."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from rich.console import Console
 from rich.markup import escape
 
 from pdefit._util.cache import contents, digest
-from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval
-from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.checkpoints import Checkpoints
-from pdefit.cli.run.recorded import at_best, open_run
+from pdefit.cli.run.recorded import at_best, open_fit
 from pdefit.cli.run.write import write
 from pdefit.cli.runtime.terminal import MembersProgress, show_table, warn
 from pdefit.inverse.fit.combinations import refuse
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.joint_profile import JointProfile, joint_profile
 from pdefit.inverse.members.profile import check_profile, profiles
-from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.output.pictures.profiles import JOINT_PROFILES, PROFILES
 from pdefit.output.store.tables import number
 
@@ -33,10 +30,8 @@ def run_profile(arguments: list[str], console: Console) -> None:
     """Follow the profiles of the numbers that the arguments name after a run, and write profiles.csv, json and a figure."""
     names = [word for word in arguments[1:] if "=" not in word]
     pairs = [word.split(",") for word in names if "," in word]
-    job, saved = open_run([word for word in arguments if word not in names], "profile", console)
+    job, saved = open_fit([word for word in arguments if word not in names], "profile", console)
     names = [word for word in names if "," not in word]
-    if saved is None:
-        raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first")
     refuse(job.settings.choices("profile"))
     exp = build_experiment(job.settings)
     objective, theta = at_best(exp, saved)
@@ -48,22 +43,27 @@ def run_profile(arguments: list[str], console: Console) -> None:
             "the noise follows the prediction or is estimated, and profiles hold its size at the estimate: far from it they "
             "lean to the wrong side, and intervals by the matrix are nearer to the likelihood",
         )
+
+    def followed(follow: Callable[..., Any], of: list[str], key: str) -> Any:
+        # a fit that went on since has another estimate
+        checkpoints = Checkpoints.of(job, _FOLDER, {key: of, "estimate": digest(contents([theta]))})
+        with MembersProgress(console) as bar:
+            return follow(
+                objective,
+                theta,
+                of or None,
+                sigma_stated=exp.sigma_stated,
+                devices=job.settings.shared_by,
+                callback=checkpoints.saving(bar, "profiles"),
+                resume=checkpoints.load(),
+            )
+
     if pairs:
-        _joint(job, objective, theta, pairs, exp.sigma_stated)
+        joint = _Pairs([followed(joint_profile, pair, "pair") for pair in pairs])
+        write(joint, job, ("joint_profiles.csv", "joint_profiles.json", "figures/joint_profiles.png"), JOINT_PROFILES)
         if not names:
             return
-    # a fit that went on since has another estimate
-    checkpoints = Checkpoints.of(job, _FOLDER, {"names": names, "estimate": digest(contents([theta]))})
-    with MembersProgress(console) as bar:
-        found = profiles(
-            objective,
-            theta,
-            names or None,
-            sigma_stated=exp.sigma_stated,
-            devices=job.settings.shared_by,
-            callback=checkpoints.saving(bar, "profiles"),
-            resume=checkpoints.load(),
-        )
+    found = followed(profiles, names, "names")
     _print(found.record()["profiles"], console)
     if lower := [one.control for one in found if one.is_lower]:
         warn(
@@ -83,32 +83,6 @@ class _Pairs:
 
     def record(self) -> dict[str, Any]:
         return {"profiles": [entry for one in self.found for entry in one.record()["profiles"]]}
-
-
-def _joint(
-    job: Job,
-    objective: AbstractObjective,
-    theta: jax.Array,
-    pairs: list[list[str]],
-    sigma_stated: bool,
-) -> None:
-    """Follow joint profiles of pairs of numbers, and write joint_profiles.csv, json and a figure."""
-    found = list[JointProfile]()
-    for pair in pairs:
-        checkpoints = Checkpoints.of(job, _FOLDER, {"pair": pair, "estimate": digest(contents([theta]))})
-        with MembersProgress(job.console) as bar:
-            one = joint_profile(
-                objective,
-                theta,
-                pair,
-                sigma_stated=sigma_stated,
-                devices=job.settings.shared_by,
-                callback=checkpoints.saving(bar, "profiles"),
-                resume=checkpoints.load(),
-            )
-        found.append(one)
-    files = ("joint_profiles.csv", "joint_profiles.json", "figures/joint_profiles.png")
-    write(_Pairs(found), job, files, JOINT_PROFILES)
 
 
 def _print(found: list[dict[str, Any]], console: Console) -> None:
