@@ -15,7 +15,7 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.parameters import true_theta
 from pdefit.cli.run.write import write
-from pdefit.cli.runtime.terminal import show_table
+from pdefit.cli.runtime.terminal import say, show_table
 from pdefit.inverse.shooting.formulation import Single
 from pdefit.output.pictures.design import DESIGN
 
@@ -39,11 +39,9 @@ def run_design(job: Job, options: dict[str, str]) -> None:
         found = design(functional, _point(exp, at), target=options["for"] or None)
     _print(found, at, console)
     if not isinstance(functional.formulation, Single):
-        console.print(
-            "the record is taken as one trajectory from its start; a fit in segments learns less", highlight=False
-        )
+        say(console, "the record is taken as one trajectory from its start; a fit in segments learns less")
     if exp.source.noise:
-        console.print(f"the noise of {', '.join(exp.source.noise)} was estimated from the data", highlight=False)
+        say(console, f"the noise of {', '.join(exp.source.noise)} was estimated from the data")
     files = ("design.csv", "design.json", "figures/design.png")
     write(found, job, files, DESIGN, about={"experiment": job.name, "at": at})
     console.print(f"[bold]{escape(found.sentence())}[/]", highlight=False, soft_wrap=True)
@@ -76,7 +74,7 @@ def _print(found: Design, at: str, console: Console) -> None:
     )
     show_table(console, ("control", ">value", ">95 %", "unit"), rows)
     more = f"; {len(found.names) - _SHOWN} more in design.csv" if len(found.names) > _SHOWN else ""
-    console.print(f"intervals to expect at the {at}, with the stated noise and priors{more}", highlight=False)
+    say(console, f"intervals to expect at the {at}, with the stated noise and priors{more}")
     name, others, rows = found.names[found.target], np.arange(len(found.names)) != found.target, []
     for kind, most in _EACH.items():
         own = [c for c in found.candidates if c.kind == kind and not c.is_second][:most]
@@ -96,6 +94,4 @@ def _print(found: Design, at: str, console: Console) -> None:
     show_table(console, ("cadence", ">frames that tell", f">{name}", ">beyond fewer values"), rows)
     enough = found.enough
     if enough is not None and enough is not [c for c in found.cadences if c.every >= 1][-1]:
-        console.print(
-            f"fewer frames than every {enough.every:g} would lose more than their number explains", highlight=False
-        )
+        say(console, f"fewer frames than every {enough.every:g} would lose more than their number explains")

@@ -16,7 +16,7 @@ from pdefit.cli.config.command_line import options_among
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.recorded import at_best, open_fit
 from pdefit.cli.run.write import write
-from pdefit.cli.runtime.terminal import show_table
+from pdefit.cli.runtime.terminal import say, show_table
 from pdefit.inverse.objective.functional import Functional
 from pdefit.output.pictures.discovery import DISCOVERY
 from pdefit.systems.terms.unknown import parameter_of
@@ -93,21 +93,14 @@ def _print(found: Discovery, console: Console) -> None:
     show_table(console, ("terms", ">chi2", ">criterion", *([">held out"] if ahead else [])), rows)
     for name, own in found.best.terms.items() if found.draws else ():
         often = ", ".join(f"{one.expression} in {found.frequency(name, one.expression):.0%}" for one in own)
-        console.print(
-            escape(f"{name}, of {len(found.draws)} draws of the noise about the best: {often or 'nothing'}"),
-            highlight=False,
-        )
+        say(console, f"{name}, of {len(found.draws)} draws of the noise about the best: {often or 'nothing'}")
     if found.dropped:
         told = f"sets or candidates that blow up and were dropped: {len(found.dropped)} (see discovery.json), such as "
-        console.print(escape(told + "; ".join(found.dropped[:3])), highlight=False)
+        say(console, told + "; ".join(found.dropped[:3]))
     if found.rivals:
-        console.print(
-            f"the data do not tell the first {len(found.rivals) + 1} apart: their criteria differ by less than {CLOSE:g}",
-            highlight=False,
-        )
+        both = f"the first {len(found.rivals) + 1} apart: their criteria differ by less than {CLOSE:g}"
+        say(console, f"the data do not tell {both}")
     if found.misses:
-        console.print(
-            f"none of these sets explains the data: chi2 {found.best.chi2:.4g} of {found.values} values; take a higher degree, "
-            f"functions=[sin], or more terms (most)",
-            highlight=False,
-        )
+        chi2 = f"chi2 {found.best.chi2:.4g} of {found.values} values"
+        remedy = "take a higher degree, functions=[sin], or more terms (most)"
+        say(console, f"none of these sets explains the data: {chi2}; {remedy}")

@@ -16,7 +16,7 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.recorded import at_best, open_fit
 from pdefit.cli.run.write import write
-from pdefit.cli.runtime.terminal import RunsProgress, show_table
+from pdefit.cli.runtime.terminal import RunsProgress, say, show_table
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.output.pictures.identifiability import IDENTIFIABILITY
@@ -112,12 +112,12 @@ def _print(found: Identifiability, at: str, console: Console) -> None:
     show_table(console, columns, lines)
     more = len(found.controls) - _SHOWN
     few = f"; {more} more in identifiability.csv" if more > 0 else ""
-    console.print(
+    say(
+        console,
         f"at the {at}, by the data alone, without priors. unseen: squared projection on directions that change the data by "
         f"less than eigenvalue {found.eps:g}{', smooth, by products' if found.by_products else ''}. alone, adjusted: rms "
         f"change of the data, in units of the noise ({found.noise:.2g} sigma), by a change of {_CHANGE:.0%}, without and "
         f"with the others adjusted{few}",
-        highlight=False,
     )
 
 

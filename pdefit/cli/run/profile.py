@@ -14,7 +14,7 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.recorded import at_best, open_fit
 from pdefit.cli.run.write import write
-from pdefit.cli.runtime.terminal import MembersProgress, show_table, warn
+from pdefit.cli.runtime.terminal import MembersProgress, say, show_table, warn
 from pdefit.inverse.fit.combinations import refuse
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.joint_profile import JointProfile, joint_profile
@@ -92,4 +92,4 @@ def _print(found: list[dict[str, Any]], console: Console) -> None:
         unit = "" if one["unit"] == "1" else one["unit"]
         rows.append((escape(one["control"]), f"{one['estimate']:.5g}", *spans, unit, one["remark"]))
     show_table(console, ("control", ">estimate", ">profile", ">matrix", "unit", "remark"), rows)
-    console.print("95 % intervals, by the profile and by the Gauss-Newton matrix", highlight=False)
+    say(console, "95 % intervals, by the profile and by the Gauss-Newton matrix")

@@ -140,21 +140,6 @@ def tried_again(exp: Experiment, found: fitting.Fit, job: Job) -> tuple[fitting.
     return dataclasses.replace(again, iterations=evaluations, loss_initial=found.loss_initial, events=events), explored
 
 
-def starts_summary(found: Exploration | None) -> dict[str, Any] | None:
-    """The section `starts` of summary.json; None without starts."""
-    if found is None:
-        return None
-    return {
-        "count": found.loss.size,
-        "dropped": int((found.dropped >= 0).sum()),
-        "optima": found.optima.best.size,
-        "reached": found.optima.reached.tolist(),
-        "loss": [float(found.loss[e]) for e in found.optima.best],
-        "evaluations": int(found.evaluations.sum()),
-        "text": str(found),
-    }
-
-
 def _write_table(found: Exploration, functional: AbstractObjective, job: Job) -> None:
     """Write starts.csv: for each start its numbers, where it ended, and the optimum that it reached."""
     controls = functional.controls.tabulated

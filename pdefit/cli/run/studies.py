@@ -17,7 +17,7 @@ from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.plan import device_memory
 from pdefit.cli.run.recorded import at_best, open_run
 from pdefit.cli.run.write import write
-from pdefit.cli.runtime.terminal import RunsProgress, show_table
+from pdefit.cli.runtime.terminal import RunsProgress, say, show_table
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.problem.instrument import ObserveAll
 from pdefit.lab.adjoint_study import Comparison, Measured, compare
@@ -40,15 +40,12 @@ def _show(found: Comparison, console: Console) -> None:
     show_table(console, ("algorithm", "error", "time", "memory", "states", "remark"), rows)
     scope, best = found.scope, min(found.errors)
     part = "" if scope["observations"] == scope["of"] else ", shortened to keep it quick"
-    console.print(
+    say(
+        console,
         f"gradient in {scope['unknowns']} unknowns on {scope['observations']} of {scope['of']} observation times{part}; "
         f"float64; error against {found.reference}; memory by the compiler's account",
-        highlight=False,
-    )
-    console.print(
         f"finite differences reach {best:.0e} at a step of {found.steps[found.errors.index(best)]:.0e}, automatic "
         f"differentiation {found.ad_error:.0e}",
-        highlight=False,
     )
     console.print(f"[bold]{escape(found.verdict)}[/]", highlight=False)
 
@@ -114,14 +111,13 @@ def show_effects(found: Sensitivity, console: Console) -> None:
 
 
 def _notes(effects: Sequence[Effect], at: str, ts: np.ndarray, unit: str, console: Console) -> None:
-    console.print(
+    left_out = [f"{e.parameter} ({e.left_out})" for e in effects if e.left_out]
+    say(
+        console,
         f"effects: rms difference of what is observed, in units of each field's range, around the {at}, over {ts.size} "
         f"frames from {ts[0]:g} to {ts[-1]:g}{unit}",
-        highlight=False,
+        f"left out: {', '.join(left_out)}" if left_out else "",
     )
-    left_out = [f"{e.parameter} ({e.left_out})" for e in effects if e.left_out]
-    if left_out:
-        console.print(escape(f"left out: {', '.join(left_out)}"), highlight=False)
 
 
 def _shown(effect: float | None) -> str:
@@ -145,7 +141,7 @@ def run_doctor(job: Job, saved: Saved | None = None) -> None:
     found = doctor(*((functional, functional.theta0) if saved is None else at_best(exp, saved)))
     write_json(path, found.as_dict())
     if found.healthy:
-        job.console.print(escape(found.sentence), highlight=False)
+        say(job.console, found.sentence)
     job.console.print(f"written to {escape(str(path))}")
     if not found.healthy:
         raise PdefitError(found.sentence)

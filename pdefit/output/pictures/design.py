@@ -50,7 +50,7 @@ def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
 DESIGN = Picture(
     "design.json",
     lambda found: (7.0, _high(found) + 2.6),
-    lambda fig, found: fig.subplots(2, 2, height_ratios=[_high(found), 2.6]).ravel(),
+    lambda fig, found: fig.subplots(2, 2, height_ratios=[_high(found), 2.6]).ravel().tolist(),
     draw_design,
     _name,
 )
