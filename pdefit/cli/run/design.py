@@ -63,15 +63,8 @@ def _point(exp: Experiment, at: str) -> Any:
 
 
 def _print(found: Design, at: str, console: Console) -> None:
-    rows = (
-        (
-            escape(name),
-            f"{found.estimate[k]:.5g}",
-            f"[yellow]{width}[/]" if (width := found.width(k=k)) == "undetermined" else width,
-            escape(found.units[k]),
-        )
-        for k, name in list(enumerate(found.names))[:_SHOWN]
-    )
+    each = [(name, found.estimate[k], found.width(k=k), found.units[k]) for k, name in enumerate(found.names)][:_SHOWN]
+    rows = [(escape(n), f"{x:.5g}", _marked(width, width == "undetermined"), escape(u)) for n, x, width, u in each]
     show_table(console, ("control", ">value", ">95 %", "unit"), rows)
     more = f"; {len(found.names) - _SHOWN} more in design.csv" if len(found.names) > _SHOWN else ""
     say(console, f"intervals to expect at the {at}, with the stated noise and priors{more}")
@@ -89,9 +82,12 @@ def _print(found: Design, at: str, console: Console) -> None:
             "as planned" if one.every == 1 else f"every {one.every:g}" if one.every > 1 else f"{1 / one.every:g} times"
         )
         lost = float(np.max(one.lost))
-        cell = f"[yellow]{lost:.2f}[/]" if lost > LOST else f"{lost:.2f}"
-        rows.append((words, str(one.frames), found.width(one.half), cell))
+        rows.append((words, str(one.frames), found.width(one.half), _marked(f"{lost:.2f}", lost > LOST)))
     show_table(console, ("cadence", ">frames that tell", f">{name}", ">beyond fewer values"), rows)
     enough = found.enough
     if enough is not None and enough is not [c for c in found.cadences if c.every >= 1][-1]:
         say(console, f"fewer frames than every {enough.every:g} would lose more than their number explains")
+
+
+def _marked(text: str, is_doubtful: bool) -> str:
+    return f"[yellow]{text}[/]" if is_doubtful else text

@@ -1,27 +1,16 @@
 """Files of a study: its table, its record, its figure, and the line that names them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from rich.markup import escape
 
 from pdefit._util.atomic import plain, write_json
 from pdefit.cli.config.settings import Job
 from pdefit.output.pictures.report import write_report
-from pdefit.output.pictures.study import Picture, Recorded
+from pdefit.output.pictures.study import Picture, Study
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.tables import write_rows
-
-Rows = Sequence[Mapping[str, Any]]
-
-
-@runtime_checkable
-class Study(Recorded, Protocol):
-    """A result of an analysis that can be tabulated, recorded and drawn."""
-
-    def rows(self) -> Rows:
-        """The lines of its table."""
-        ...
 
 
 def write(
@@ -31,7 +20,7 @@ def write(
     picture: Picture,
     *,
     about: Mapping[str, Any] | None = None,
-    tables: Mapping[str, Rows] | None = None,
+    tables: Mapping[str, list[dict[str, float]]] | None = None,
     more: str = "",
 ) -> None:
     """Write the files of a study in their order, renew the report, and name the files on the terminal.

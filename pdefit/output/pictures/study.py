@@ -15,16 +15,20 @@ Record = dict[str, Any]
 
 
 @runtime_checkable
-class Recorded(Protocol):
-    """A result with a record, from which its figure is drawn."""
+class Study(Protocol):
+    """A result of an analysis that can be tabulated, recorded and drawn."""
+
+    def rows(self) -> list[Record]:
+        """The lines of its table."""
+        ...
 
     def record(self) -> Record:
-        """The content of its JSON file."""
+        """The content of its JSON file, from which its figure is drawn."""
         ...
 
 
 # a result, or the directory of a run
-Source = Recorded | str | Path
+Source = Study | str | Path
 
 
 @dataclasses.dataclass(frozen=True)
