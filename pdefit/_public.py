@@ -10,6 +10,7 @@ from pdefit import guesses as guesses
 from pdefit import instruments as instruments
 from pdefit import likelihoods as likelihoods
 from pdefit import optimizers as optimizers
+from pdefit import plot as plot
 from pdefit import priors as priors
 from pdefit import regularizers as regularizers
 from pdefit import solvers as solvers
@@ -37,12 +38,16 @@ from pdefit.analysis.goodness.information import Candidate as Candidate
 from pdefit.analysis.goodness.information import conclusion as conclusion
 from pdefit.analysis.goodness.information import criteria as criteria
 from pdefit.analysis.goodness.judge import judge as judge
-from pdefit.analysis.identifiability.compensation import Compensation as Compensation
 from pdefit.analysis.identifiability.compensation import compensation as compensation
+from pdefit.analysis.identifiability.compensation import with_compensations as with_compensations
 from pdefit.analysis.identifiability.identify import Identifiability as Identifiability
 from pdefit.analysis.identifiability.identify import identify as identify
+from pdefit.analysis.identifiability.verdict import Compensation as Compensation
 from pdefit.analysis.identifiability.verdict import ControlIdentifiability as ControlIdentifiability
+from pdefit.analysis.identifiability.verdict import Courses as Courses
+from pdefit.analysis.identifiability.verdict import Trace as Trace
 from pdefit.analysis.sensitivity import Effect as Effect
+from pdefit.analysis.sensitivity import Sensitivity as Sensitivity
 from pdefit.analysis.sensitivity import sensitivity as sensitivity
 from pdefit.conformance.report import Finding as Finding
 from pdefit.conformance.report import Verification as Verification
@@ -79,6 +84,7 @@ from pdefit.inverse.members.joint_profile import JointProfile as JointProfile
 from pdefit.inverse.members.joint_profile import joint_profile as joint_profile
 from pdefit.inverse.members.members import Members as Members
 from pdefit.inverse.members.profile import Profile as Profile
+from pdefit.inverse.members.profile import Profiles as Profiles
 from pdefit.inverse.members.profile import profiles as profiles
 from pdefit.inverse.members.result import MemberFits as MemberFits
 from pdefit.inverse.members.result import MemberIntervals as MemberIntervals

@@ -59,8 +59,8 @@ ROOMS = {
 _MADE = ("pdefit.integrate", "pdefit.adjoints", "pdefit.inverse", "pdefit.analysis", "pdefit.conformance", "pdefit.lab")
 _NEVER = {"pdefit.output.store": _MADE, "pdefit.output.pictures": _MADE}
 # what notebooks use stands above the command line's rooms: `pdefit` itself names it, and imports it when it is first used;
-# so does `pdefit.adjoints` with the continuous ones
-_LATE = {("pdefit", "pdefit.cli.python"), ("pdefit.adjoints", "pdefit.lab")}
+# so do `pdefit.adjoints` with the continuous ones, and `pdefit.plot` with figures
+_LATE = {("pdefit", "pdefit.cli.python"), ("pdefit.adjoints", "pdefit.lab"), ("pdefit.plot", "pdefit.output.pictures")}
 _ORDER = list(ROOMS)
 
 

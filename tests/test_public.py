@@ -58,6 +58,8 @@ def _exported() -> Iterator[tuple[str, type | object]]:
     for name in NAMESPACES:
         space = getattr(pdefit, name)
         yield from ((f"{name}.{n}", getattr(space, n)) for n in dir(space) if n[:1].isupper())
+    # functions, some with the name of the analysis whose result they draw
+    yield from ((f"plot.{n}", f) for n, f in inspect.getmembers(pdefit.plot, inspect.isfunction))
 
 
 def _unexplained(found: type | object) -> list[str]:

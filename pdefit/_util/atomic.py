@@ -65,7 +65,7 @@ def write_json(path: Path, content: object) -> None:
     - `path`: the file.
     - `content`: mappings, sequences, arrays and scalars. Whatever else is in it is written as its text.
     """
-    write_text(path, json.dumps(_plain(content), indent=2, allow_nan=False) + "\n")
+    write_text(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
 
 
 def read_text(path: Path) -> str:
@@ -107,13 +107,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _plain(x: object) -> object:
+def plain(x: Any) -> Any:
+    """Mappings, sequences, arrays and scalars as JSON holds them; NaN and infinity are None, and all else is its text."""
     if isinstance(x, dict):
-        return {str(k): _plain(v) for k, v in x.items()}
+        return {str(k): plain(v) for k, v in x.items()}
     if isinstance(x, list | tuple):
-        return [_plain(v) for v in x]
+        return [plain(v) for v in x]
     if isinstance(x, np.ndarray | np.generic):
-        return _plain(x.tolist())
+        return plain(x.tolist())
     if isinstance(x, float):
         return x if math.isfinite(x) else None
     return x if x is None or isinstance(x, bool | int | str) else str(x)

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from operator import attrgetter
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -53,6 +54,45 @@ class Effect:
         return -1.0 if self.larger is None or self.smaller is None else max(self.larger, self.smaller)
 
 
+@dataclasses.dataclass(frozen=True)
+class Sensitivity:
+    """Effects of all parameters on what is observed.
+
+    **Arguments:**
+
+    - `effects`: the strongest first; those that were left out come last.
+    - `factor`: the change of a parameter.
+    - `frames`: the number of times at which runs were compared.
+    - `controls`: parameters that a fit estimates; default none.
+    """
+
+    effects: tuple[Effect, ...]
+    factor: float
+    frames: int
+    controls: tuple[str, ...] = ()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each parameter. The effect of a run that blew up is infinite."""
+        return [
+            {
+                "rank": None if e.left_out else k + 1,
+                "parameter": e.parameter,
+                "unit": e.unit,
+                "value": e.value,
+                "effect_larger": e.larger,
+                "effect_smaller": e.smaller,
+                "blows_up": not e.left_out and not np.isfinite(e.size),
+                "control": e.parameter in self.controls,
+                "left_out": e.left_out,
+            }
+            for k, e in enumerate(self.effects)
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """The content of sensitivity.json."""
+        return {"factor": self.factor, "frames": self.frames, "parameters": self.rows()}
+
+
 def sensitivity(
     problem: Problem,
     ts: ArrayLike,
@@ -62,8 +102,8 @@ def sensitivity(
     dt: float | None = None,
     steps: Adaptive | None = None,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
-) -> list[Effect]:
-    """Effects of all scalar parameters of a problem, the strongest first; those that were left out come last.
+) -> Sensitivity:
+    """Effects of all scalar parameters of a problem.
 
         effect = sqrt(mean over fields of mean over times and points of ((u' - u) / (max u - min u))^2)
 
@@ -111,7 +151,7 @@ def sensitivity(
         larger, smaller = map(runs.distance, pair)
         effects.append(_effect(problem, name, larger, smaller))
     said(len(perturbed), len(perturbed), "")
-    return sorted(effects, key=lambda e: -e.size) + left_out
+    return Sensitivity((*sorted(effects, key=lambda e: -e.size), *left_out), factor, ts.size)
 
 
 def _stable_for_all(problems: list[tuple[AbstractSystem, PyTree]], numerics: Numerics) -> Numerics:

@@ -101,14 +101,14 @@ class Comparison:
 
     **Arguments:**
 
-    - `rows`, `reference`: one measurement for each algorithm, and the name of the one that errors refer to.
+    - `measured`, `reference`: one measurement for each algorithm, and the name of the one that errors refer to.
     - `scope`: the numbers of `observations` (of how many, `of`) and `unknowns`, and the `dtype`.
     - `verdict`: which algorithm to use and why, in one sentence.
     - `steps`, `errors`: relative steps of central differences along a random direction, and their relative errors.
     - `ad_error`: relative error of automatic differentiation (forward mode) along that direction.
     """
 
-    rows: tuple[Measured, ...]
+    measured: tuple[Measured, ...]
     reference: str
     scope: dict[str, int | str]
     verdict: str
@@ -116,9 +116,13 @@ class Comparison:
     errors: tuple[float, ...]
     ad_error: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain numbers and text, as compare.json holds them."""
-        return dataclasses.asdict(self)
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each algorithm."""
+        return [dataclasses.asdict(one) for one in self.measured]
+
+    def record(self) -> dict[str, Any]:
+        """The content of compare.json."""
+        return {"rows": self.rows(), **{name: x for name, x in vars(self).items() if name != "measured"}}
 
 
 @dataclasses.dataclass(frozen=True)

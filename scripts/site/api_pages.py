@@ -26,7 +26,11 @@ def names() -> dict[str, list[str]]:
     top = {name: getattr(pdefit, name) for name in dir(pdefit)}
     spaces = {name: module for name, module in top.items() if inspect.ismodule(module)}
     found = {"pdefit": [name for name in top if name not in spaces]}
-    return found | {name: sorted(n for n in dir(m) if n[:1].isupper()) for name, m in sorted(spaces.items())}
+    return found | {name: sorted(n for n in dir(m) if _is_public(m, n)) for name, m in sorted(spaces.items())}
+
+
+def _is_public(module: object, name: str) -> bool:
+    return name[:1].isupper() or (not name.startswith("_") and inspect.isfunction(getattr(module, name)))
 
 
 def paths() -> Iterator[tuple[str, str, str]]:

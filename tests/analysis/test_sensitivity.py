@@ -52,7 +52,7 @@ def distance(k, changed):
 
 
 def test_effects_and_their_order():
-    found = {e.parameter: e for e in pdefit.sensitivity(problem(), TS, dt=0.02)}
+    found = {e.parameter: e for e in pdefit.sensitivity(problem(), TS, dt=0.02).effects}
     assert list(found) == ["edge", "k", "slow", "idle", "network", "drive", "weights"]
     k = found["k"]
     assert (k.unit, k.value) == ("1/s", 0.8)
@@ -72,16 +72,16 @@ def test_another_factor_inputs_and_progress():
     told = []
     found = pdefit.sensitivity(
         problem(edge=0.0, args=jnp.zeros(())), TS, dt=0.02, factor=2.0, said=lambda *x: told.append(x)
-    )
+    ).effects
     assert found[0].parameter == "k" and found[0].larger == pytest.approx(distance(0.801, 1.601), rel=1e-8)
     assert told == [(0, 3, "idle"), (1, 3, "slow"), (2, 3, "k"), (3, 3, "")]
-    pushed = pdefit.sensitivity(problem(edge=0.0, args=jnp.ones(())), TS, dt=0.02, factor=2.0)
+    pushed = pdefit.sensitivity(problem(edge=0.0, args=jnp.ones(())), TS, dt=0.02, factor=2.0).effects
     assert pushed[0].larger != pytest.approx(found[0].larger, rel=1e-2)
 
 
 def test_adaptive_steps_and_a_run_that_blows_up_under_them():
     steps = pdefit.Adaptive(rtol=1e-8, atol=1e-10)
-    found = {e.parameter: e for e in pdefit.sensitivity(problem(), TS, solver=diffrax.Tsit5(), steps=steps)}
+    found = {e.parameter: e for e in pdefit.sensitivity(problem(), TS, solver=diffrax.Tsit5(), steps=steps).effects}
     assert found["k"].larger == pytest.approx(distance(0.801, 1.201), rel=1e-6)
     assert found["edge"].larger == np.inf
 
@@ -92,7 +92,7 @@ def test_only_what_is_observed_counts_and_each_field_by_its_range():
             return {"all": y.u, "constant": 0.0 * y.u[:1] + 7.0}
 
     seen = eqx.tree_at(lambda p: p.observe, problem(), Two())
-    found = pdefit.sensitivity(seen, TS, dt=0.02)[1]
+    found = pdefit.sensitivity(seen, TS, dt=0.02).effects[1]
     # a field that never moves halves the mean square
     assert found.parameter == "k" and found.larger == pytest.approx(distance(0.801, 1.201) / np.sqrt(2), rel=1e-8)
 
@@ -106,7 +106,7 @@ def test_parameters_of_the_instrument_are_ranked_at_the_times_of_observations():
             return {"light": self.gain * jnp.exp(-self.rate * t) * (0 * y.u + args)}
 
     seen = eqx.tree_at(lambda p: p.observe, problem(args=jnp.ones(())), Fading(), is_leaf=lambda x: x is None)
-    found = {e.parameter: e for e in pdefit.sensitivity(seen, TS, dt=0.02, factor=1.5)}
+    found = {e.parameter: e for e in pdefit.sensitivity(seen, TS, dt=0.02, factor=1.5).effects}
     light, span = np.exp(-0.5 * TS), 1 - np.exp(-0.5 * TS[-1])
     assert found["observe.gain"].unit == "V" and found["observe.rate"].unit == "1/s"
     assert found["observe.gain"].larger == pytest.approx(0.5 * np.sqrt(np.mean(light**2)) / span, rel=1e-9)
@@ -121,10 +121,10 @@ def test_steps_are_stable_for_every_perturbed_system():
     front = FisherKPP(grid, D=1.0, r=1.0)
     y0 = front.init(jax.random.key(0))
     # close to what is stable with D, beyond what is with 1.5 D
-    found = pdefit.sensitivity(pdefit.Problem(front, y0), np.linspace(0, 4, 5), dt=0.55)
+    found = pdefit.sensitivity(pdefit.Problem(front, y0), np.linspace(0, 4, 5), dt=0.55).effects
     sizes = [e.size for e in found if not e.left_out]
     assert {e.parameter for e in found} >= {"D", "r"} and 0 < min(sizes) and max(sizes) < 1
-    free = pdefit.sensitivity(pdefit.Problem(front, y0), np.linspace(0, 4, 5))
+    free = pdefit.sensitivity(pdefit.Problem(front, y0), np.linspace(0, 4, 5)).effects
     assert [e.parameter for e in free] == [e.parameter for e in found]
 
 
@@ -138,5 +138,5 @@ def test_what_cannot_be_measured_is_refused():
 def test_single_precision():
     p = problem()
     p = jax.tree.map(lambda x: x.astype(jnp.float32), p)
-    found = pdefit.sensitivity(p, TS, dt=0.02)
+    found = pdefit.sensitivity(p, TS, dt=0.02).effects
     assert found[1].parameter == "k" and found[1].larger == pytest.approx(distance(0.801, 1.201), rel=1e-4)

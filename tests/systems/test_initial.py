@@ -155,7 +155,7 @@ def test_the_size_of_a_start_is_fitted_after_windows():
     found = pdefit.fit(functional, stages).problem
     # the gate is 1 at the start, half a second before the record
     np.testing.assert_allclose(found.y0.u, found.system.size * jax.random.normal(key, (4,)))
-    effects = {e.parameter: e.larger for e in pdefit.sensitivity(found, data.ts, factor=2.0, dt=0.25)}
+    effects = {e.parameter: e.larger for e in pdefit.sensitivity(found, data.ts, factor=2.0, dt=0.25).effects}
     assert effects["size"] > 0.1
 
 

@@ -94,6 +94,7 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
         candidates=(*ordered, repeat, *pairs),
         cadences=_cadences(found, every, halves),
         ts=np.asarray(functional.observations.ts),
+        time_unit=functional.problem.system.time_unit,
     )
 
 

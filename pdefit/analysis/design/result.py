@@ -2,9 +2,12 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+from pdefit._util.errors import with_space
 
 # an interval that grows by this factor more than fewer values explain has lost what the record resolved
 LOST = 1.25
@@ -67,7 +70,7 @@ class Design:
     - `candidates`: further observations: each kind in the order of its gain, then a second recording, then the best
       pairs.
     - `cadences`: records with other numbers of frames, the densest first.
-    - `ts`: the times of the record.
+    - `ts`, `time_unit`: the times of the record, and their unit.
     """
 
     names: tuple[str, ...]
@@ -80,6 +83,7 @@ class Design:
     candidates: tuple[Candidate, ...]
     cadences: tuple[Cadence, ...]
     ts: Float[np.ndarray, " T"]
+    time_unit: str
 
     @property
     def undetermined(self) -> tuple[str, ...]:
@@ -114,15 +118,50 @@ class Design:
                 found = one
         return found
 
-    def sentence(self, time_unit: str = "") -> str:
+    def sentence(self) -> str:
         """The best further observation in one plain sentence."""
         name, best = self.names[self.target], self.best("frame")
         repeat = self.best("recording")
         if best is None or not np.isfinite(best.half[self.target]):
             return f"No single further frame would determine {name}."
-        at = f"{best.words}{f' {time_unit}' if time_unit else ''}"
         again = f"; a second recording to {self.width(repeat.half)}" if repeat else ""
-        return f"{at} would shrink the interval of {name} from {self.width()} to {self.width(best.half)}{again}."
+        shorter = f"from {self.width()} to {self.width(best.half)}{again}"
+        return f"{best.words}{with_space(self.time_unit)} would shrink the interval of {name} {shorter}."
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for what is planned, for each candidate and for each cadence, with the intervals of all unknowns."""
+        found = [self._row("now", "as planned", self.half)]
+        for c in self.candidates:
+            shrink = {f"shrink {n}": x for n, x in zip(self.names, self.shrink(c).tolist(), strict=True)}
+            known = {"variable": c.variable, "time": c.time, **shrink}
+            found.append(self._row(c.kind + " 2" * c.is_second, c.words, c.half) | known)
+        each = ((f"every {c.every:g} frames", c) for c in self.cadences)
+        return found + [self._row("cadence", words, c.half) | {"frames": c.frames} for words, c in each]
+
+    def _row(self, kind: str, words: str, half: np.ndarray) -> dict[str, Any]:
+        halves = {f"half {n}": x for n, x in zip(self.names, half.tolist(), strict=True)}
+        return {"kind": kind, "what": words, "variable": "", "time": None, "frames": None, **halves}
+
+    def record(self) -> dict[str, Any]:
+        """The content of design.json."""
+        columns = ("control", "unit", "value", "low", "high", "half")
+        intervals = zip(self.names, self.units, self.estimate, self.low, self.high, self.half, strict=True)
+        return {
+            "target": self.names[self.target],
+            "undetermined": self.undetermined,
+            "sentence": self.sentence(),
+            "time_unit": self.time_unit,
+            "times": self.ts,
+            "lost": LOST,
+            "enough": None if self.enough is None else self.enough.every,
+            "intervals": [dict(zip(columns, row, strict=True)) for row in intervals],
+            "candidates": [
+                {"what": c.words, "second": c.is_second, "shrink": self.shrink(c)}
+                | {name: getattr(c, name) for name in ("kind", "variable", "time", "place", "axes", "half")}
+                for c in self.candidates
+            ],
+            "cadences": [dataclasses.asdict(c) for c in self.cadences],
+        }
 
     def __str__(self) -> str:
         """One line for each unknown with its interval, and the sentence."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -70,6 +71,39 @@ class Discovery:
         **Arguments:** `name`, `expression`: the term, and the formula.
         """
         return float(np.mean([(name, expression) in d.forms for d in self.draws])) if self.draws else None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each term of each set of terms."""
+        return [
+            {
+                "rank": rank,
+                "of": name,
+                "term": str(one.expression),
+                "coefficient": one.coefficient,
+                "standard_error": one.error,
+                "constant": one.constant,
+                "constant_error": one.constant_error,
+                "terms": len(these.forms),
+                "chi2": these.chi2,
+                "criterion": these.criterion,
+                "held_out_chi2_per_value": these.held_out,
+                "part_of_draws": self.frequency(name, one.expression),
+                "latex": one.expression.latex(),
+            }
+            for rank, these in enumerate(self.found, 1)
+            for name, own in these.terms.items()
+            for one in own
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """The content of discovery.json: an entry for each set of terms, that taken first."""
+        sets = [
+            {"formula": str(one), "terms": len(one.forms), "chi2": one.chi2, "criterion": one.criterion}
+            | {"held_out": one.held_out}
+            for one in self.found
+        ]
+        told = {"values": self.values, "close": CLOSE, "rivals": len(self.rivals), "misses": self.misses}
+        return told | {"sets": sets, "dropped": self.dropped}
 
     def formulas(self, of: FoundTerms | None = None) -> dict[str, Formula]:
         """The terms of a set as `Formula`s whose constants can be controls, by name.

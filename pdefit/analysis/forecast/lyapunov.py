@@ -1,6 +1,7 @@
 """The largest Lyapunov exponent: the rate at which neighbouring trajectories separate."""
 
 import dataclasses
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -48,6 +49,22 @@ class LyapunovResult:
     def time(self) -> float:
         """Lyapunov time, in which neighbouring trajectories separate by a factor e; infinite if they do not."""
         return 1 / self.exponent if self.exponent > 0 else np.inf
+
+    def record(self, time_unit: str, valid_time: float) -> dict[str, Any]:
+        """Its entries in summary.json.
+
+        **Arguments:**
+
+        - `time_unit`: of the system.
+        - `valid_time`: the time over which a forecast is valid.
+        """
+        return {
+            "exponent": self.exponent,
+            "standard_error": self.standard_error,
+            "unit": "1" if time_unit == "1" else f"1/{time_unit}",
+            "time": self.time,
+            "valid_time_in_lyapunov_times": valid_time / self.time if np.isfinite(self.time) else None,
+        }
 
 
 def lyapunov(

@@ -1,6 +1,7 @@
 """Times at which peaks pass: the error of a forecast in time rather than in value."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,12 @@ class PeakTimes:
     reach: float
     forecast: Arrivals
     baseline: Arrivals
+
+    def record(self) -> dict[str, Any]:
+        """Its entries in summary.json."""
+        mine, base = self.forecast, self.baseline
+        own = {"field": self.field, "peaks": self.peaks, "error": mine.error, "missed": mine.missed}
+        return own | {"baseline_error": base.error, "baseline_missed": base.missed}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,14 +1,14 @@
 """The direction along which other unknowns compensate a change of one, and its effect on the data."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.analysis.identifiability.identify import Identifiability, of_data
-from pdefit.analysis.identifiability.verdict import ControlIdentifiability
+from pdefit.analysis.identifiability.verdict import Compensation, ControlIdentifiability, Courses, Trace
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import normal_equations, sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
@@ -17,23 +17,8 @@ from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
 
 # steps of the way along which a control changes, and corrections at its end
 _STEPS, _CORRECTIONS = 10, 3
-
-
-class Compensation(NamedTuple):
-    """The effect of a change of one number, alone and with the others adjusted to it.
-
-    **Arguments:**
-
-    - `control`: its name.
-    - `change`, `adjusted`: the change of theta alone, and with the others adjusted, (p,).
-    - `alone`, `together`: rms change of what is observed, in units of the noise; infinite where the model blows up.
-    """
-
-    control: str
-    change: Float[np.ndarray, " p"]
-    adjusted: Float[np.ndarray, " p"]
-    alone: float
-    together: float
+# a change that can be seen in a figure, in units of the noise
+_VISIBLE = 1e-3
 
 
 def compensation(
@@ -76,6 +61,42 @@ def compensation(
     return Compensation(one.control, *changes, *map(effect, changes))
 
 
+def with_compensations(
+    objective: AbstractObjective,
+    theta: Float[Array, " p"],
+    found: Identifiability,
+    *,
+    by: float = 0.1,
+    most: int = 30,
+    said: Callable[[int, int, str], None] = lambda done, of, what: None,
+) -> Identifiability:
+    """The identifiability with the effects of changes of its numbers, the least determined first.
+
+    The courses are those of the number whose compensation hides most.
+
+    **Arguments:**
+
+    - `objective`, `theta`, `by`: as of `compensation`.
+    - `found`: what `identify` found there.
+    - `most`: the most numbers that are changed.
+    - `said`: called with the number of finished changes, the number of all, and the next one.
+    """
+    if objective.controls.nodes:
+        return found
+    numbers = sorted((c for c in found.controls if c.elements.size == 1), key=lambda c: -c.projection)[:most]
+    effects = dict[str, Compensation]()
+    for done, one in enumerate(numbers):
+        said(done, len(numbers), f"{one.control} by {by:.0%}")
+        effects[one.control] = compensation(objective, theta, found, one, by=by, noise=found.noise)
+    hidden = [effects[c.control] for c in found.controls if c.partners and c.control in effects]
+    seen = [m for m in hidden if np.isfinite([m.alone, m.together]).all() and _VISIBLE < m.alone > m.together]
+    courses = None
+    if seen:
+        one = max(seen, key=lambda m: m.alone / max(m.together, 1e-12 * m.alone))
+        courses = Courses(one.control, by, tuple(traces(objective, theta, (one.change, one.adjusted))))
+    return dataclasses.replace(found, effects=effects, compensated=courses)
+
+
 def _recorded(objective: AbstractObjective, theta: Array, residuals: list[dict[str, np.ndarray]]) -> AbstractObjective:
     """The objective whose data are what the model observes at theta."""
     each = iter(residuals)
@@ -110,22 +131,6 @@ def _followed(
         step[others] = -np.linalg.solve(held, gradient[others] + ahead * matrix[others, k])
         x = best + step
     return best
-
-
-class Trace(NamedTuple):
-    """The course of one observed value, with and without a change of a control.
-
-    **Arguments:**
-
-    - `name`: of the variable, with the number of its element.
-    - `ts`: the times, in the system's time unit, (T,).
-    - `values`: as it is, after the change alone, and after that with the others adjusted, (3, T); NaN where no value is
-      fitted.
-    """
-
-    name: str
-    ts: Float[np.ndarray, " T"]
-    values: Float[np.ndarray, "3 T"]
 
 
 def traces(

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,7 +12,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.identifiability._spectrum import Spectrum, unseen_by_products, without
-from pdefit.analysis.identifiability.verdict import ControlIdentifiability
+from pdefit.analysis.identifiability.verdict import Compensation, ControlIdentifiability, Courses
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.controls.transforms import Identity, Scale
@@ -45,6 +46,11 @@ class Identifiability:
     - `scale`: the change of every element of theta that changes its control by as much as this is large, (p,).
     - `sigma`: by variable the sigma with which J_r^T J_r is that matrix.
     - `eps`: the eigenvalue up to which a direction counts as unseen.
+    - `noise`: the size of the noise in units of the stated sigma.
+    - `time_unit`: of the system.
+    - `effects`, `compensated`: by name the effects of changes of numbers, and the courses of the one that the others hide
+      most, which `with_compensations` adds.
+    - `spread`: by name the range of a number over starts that are as good as the best, as a part of its size.
     """
 
     controls: tuple[ControlIdentifiability, ...]
@@ -52,11 +58,51 @@ class Identifiability:
     scale: np.ndarray
     sigma: dict[str, Array]
     eps: float
+    noise: float
+    time_unit: str
+    effects: dict[str, Compensation] = dataclasses.field(default_factory=dict)
+    compensated: Courses | None = None
+    spread: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def by_products(self) -> bool:
         """A test for an answer by products with the matrix alone."""
         return self.eigenvalues is None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each control."""
+        effects, none = ("moved_alone", "moved_compensated"), (None, None)
+        moved = {name: (effect.alone, effect.together) for name, effect in self.effects.items()}
+        return [
+            one.row()
+            | dict(zip(effects, moved.get(one.control, none), strict=True))
+            | {"spread_over_starts": self.spread.get(one.control)}
+            for one in self.controls
+        ]
+
+    def curves(self) -> list[dict[str, float]]:
+        """A line for each threshold, with the projections of all controls."""
+        return [
+            {"eps": float(eps)} | {one.control: float(one.curve[i]) for one in self.controls}
+            for i, eps in enumerate(THRESHOLDS)
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """The content of identifiability.json."""
+        return {
+            "by_products": self.by_products,
+            "eps": self.eps,
+            "delta": self.controls[0].delta,
+            "noise": self.noise,
+            "thresholds": THRESHOLDS,
+            "eigenvalues": self.eigenvalues,
+            "time_unit": self.time_unit,
+            "controls": [
+                row | {"components": one.components, "curve": one.curve, "partners": one.partners}
+                for row, one in zip(self.rows(), self.controls, strict=True)
+            ],
+            "compensated": None if self.compensated is None else self.compensated.record(),
+        }
 
     def __str__(self) -> str:
         """One line for each control: the squared projection, half the interval as a part of its size, and the verdict."""
@@ -121,7 +167,7 @@ def identify(
     )
     few = objective.tangents <= FEW and theta.size <= _MANY
     values, found = asked.by_matrix() if few else (None, asked.by_products(products, said))
-    return Identifiability(tuple(found), values, asked.scale, sigma, eps)
+    return Identifiability(tuple(found), values, asked.scale, sigma, eps, noise, objective.at(theta).system.time_unit)
 
 
 @dataclasses.dataclass(frozen=True)

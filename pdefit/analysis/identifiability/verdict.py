@@ -1,8 +1,10 @@
 """The verdict on one control: the effect of its change on the data, and the controls that compensate it."""
 
 import dataclasses
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float
 
 # others are told that make an interval this many times as long
 _LONG = 10
@@ -79,6 +81,16 @@ class ControlIdentifiability:
             return {}
         return _parts({name: x / self.projection for name, x in self.components.items() if name != self.control})
 
+    def row(self) -> dict[str, Any]:
+        """Its entries in a table."""
+        names = ("word", "verdict", "projection", "projection_at_most", "known_to", "known_to_at_most", "lengthened")
+        return {
+            "control": self.control,
+            "unknowns": int(self.elements.size),
+            **{name: getattr(self, name) for name in names},
+            "partners_share": "; ".join(f"{name} {part:.2f}" for name, part in self.partners.items()),
+        }
+
     @property
     def verdict(self) -> str:
         """The verdict in words, with the reason."""
@@ -102,3 +114,56 @@ class ControlIdentifiability:
 def _parts(parts: dict[str, float]) -> dict[str, float]:
     """The parts above a twentieth, the largest first."""
     return {name: x for name, x in sorted(parts.items(), key=lambda p: -p[1]) if x > 0.05}
+
+
+class Compensation(NamedTuple):
+    """The effect of a change of one number, alone and with the others adjusted to it.
+
+    **Arguments:**
+
+    - `control`: its name.
+    - `change`, `adjusted`: the change of theta alone, and with the others adjusted, (p,).
+    - `alone`, `together`: rms change of what is observed, in units of the noise; infinite where the model blows up.
+    """
+
+    control: str
+    change: Float[np.ndarray, " p"]
+    adjusted: Float[np.ndarray, " p"]
+    alone: float
+    together: float
+
+
+class Trace(NamedTuple):
+    """The course of one observed value, with and without a change of a control.
+
+    **Arguments:**
+
+    - `name`: of the variable, with the number of its element.
+    - `ts`: the times, in the system's time unit, (T,).
+    - `values`: as it is, after the change alone, and after that with the others adjusted, (3, T); NaN where no value is
+      fitted.
+    """
+
+    name: str
+    ts: Float[np.ndarray, " T"]
+    values: Float[np.ndarray, "3 T"]
+
+
+class Courses(NamedTuple):
+    """The courses of observed values with a change of a control that the others compensate.
+
+    **Arguments:**
+
+    - `control`: its name.
+    - `change`: the change, as a part of its size.
+    - `traces`: one course of each variable.
+    """
+
+    control: str
+    change: float
+    traces: tuple[Trace, ...]
+
+    def record(self) -> dict[str, Any]:
+        """Its entries in a file."""
+        each = [{"name": t.name, "times": t.ts, "values": t.values} for t in self.traces]
+        return {"control": self.control, "change": self.change, "traces": each}

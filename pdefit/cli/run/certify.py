@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError
@@ -21,7 +20,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.plan import fit_cost
 from pdefit.cli.run.recorded import at_best, open_run, same_problem
-from pdefit.cli.runtime.terminal import say
+from pdefit.cli.runtime.terminal import say, show_table
 from pdefit.inverse.certify.certificate import Certificate, NormalEquations, certify
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -143,11 +142,9 @@ def certified(
 
 def show(found: Certificate, console: Console) -> None:
     """Print every check of a certificate."""
-    table = Table("", "check", "error", "limit", box=None, header_style="bold")
-    for check in found.checks:
-        mark = "[green]ok[/]" if check.passed else "[red]FAILED[/]"
-        table.add_row(mark, escape(check.name), f"{check.error:.1e}", f"{check.limit:.1e}")
-    console.print(table)
+    marks = {True: "[green]ok[/]", False: "[red]FAILED[/]"}
+    rows = ((marks[c.passed], escape(c.name), f"{c.error:.1e}", f"{c.limit:.1e}") for c in found.checks)
+    show_table(console, ("", "check", "error", "limit"), rows)
     scope = found.scope
     alone = "none by itself" if scope.get("together") else f"every control by itself on {scope['observations']}"
     console.print(

@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Array
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.goodness.discretisation import FINER, Discretisation
 from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.runtime.terminal import show_table
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
@@ -76,11 +76,9 @@ def _compared(
     recorded = again.functional.controls.tabulated
     values = recorded.values(again.theta[: recorded.size])
     finer = np.concatenate([np.zeros(0), *(np.ravel(np.asarray(v)) for v in values.values())])
-    table = Table("control", "estimate", f"with {name}", "shift / half width of 95 %", box=None, header_style="bold")
     rows = list(zip(names, known.estimate, finer, shift, strict=False))
-    for control, estimate, value, by in rows:
-        table.add_row(control, f"{estimate:.7g}", f"{value:.7g}", f"{by:+.2g}" if np.isfinite(by) else "unknown")
-    console.print(table)
+    cells = ((c, f"{x:.7g}", f"{y:.7g}", f"{by:+.2g}" if np.isfinite(by) else "unknown") for c, x, y, by in rows)
+    show_table(console, ("control", "estimate", f"with {name}", "shift / half width of 95 %"), cells)
     shifted = Discretisation(names, {what: shift[: len(names)]}, {})
     console.print(
         escape(str(shifted)) or f"{name} moves no estimate by more than half of a half width", highlight=False

@@ -34,7 +34,7 @@ from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.source import noise_summary
-from pdefit.cli.run.starts import check_many, minimise_from_starts, starts_summary
+from pdefit.cli.run.starts import check_many, minimise_from_starts
 from pdefit.cli.run.switch_bias import switch_bias
 from pdefit.cli.runtime.memory_meter import peak
 from pdefit.cli.runtime.process import Stopwatch
@@ -142,7 +142,7 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         posterior=uncertain,
         bootstrap=repeated,
         likelihood=likelihood_summary(found, found_intervals),
-        starts=starts_summary(explored),
+        starts=None if explored is None else explored.record(),
         verdict=verdict.word,
         verdict_reason=verdict.reason,
         evidence={"reasons": verdict.reasons, "next": verdict.next},

@@ -9,7 +9,6 @@ from rich.console import Console
 
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.analysis.forecast.lyapunov import LyapunovResult, lyapunov
-from pdefit.analysis.forecast.peak_times import PeakTimes
 from pdefit.analysis.forecast.skill import VALID_BELOW, Skill
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say, warn
@@ -49,8 +48,8 @@ def forecast_summary(
         "baseline": {"name": skill.baseline, "relative_l2_at_end": float(skill.baseline_l2[-1])},
         "baselines": {name: float(error[-1]) for name, error in skill.baselines.items()},
         "better": skill.better,
-        "peak_time": None if skill.peaks is None else _peak_time(skill.peaks, unit),
-        "lyapunov": None if exponent is None else _parting(exponent, skill.valid_time, unit),
+        "peak_time": None if skill.peaks is None else {"unit": unit, **skill.peaks.record()},
+        "lyapunov": None if exponent is None else exponent.record(unit, skill.valid_time),
         "per_label": {
             label: {
                 "error_at_end": float(error[-1]),
@@ -101,30 +100,6 @@ def in_words(summary: dict[str, Any], unit: str) -> str:
             known += f": trajectories separate by a factor e in {parting['time']:.3g}{unit}, valid for {times:.2g} such times"
         parts.append(known)
     return "; ".join(parts)
-
-
-def _peak_time(peaks: PeakTimes, unit: str) -> dict[str, Any]:
-    return {
-        "field": peaks.field,
-        "error": peaks.forecast.error,
-        "unit": unit,
-        "peaks": peaks.peaks,
-        "missed": peaks.forecast.missed,
-        "baseline_error": peaks.baseline.error,
-        "baseline_missed": peaks.baseline.missed,
-    }
-
-
-def _parting(found: LyapunovResult, valid_time: float, unit: str) -> dict[str, Any]:
-    """Lyapunov exponent for summary.json; infinite and unknown numbers become null in the file."""
-    chaotic = np.isfinite(found.time)
-    return {
-        "exponent": found.exponent,
-        "standard_error": found.standard_error,
-        "unit": "1" if unit == "1" else f"1/{unit}",
-        "time": found.time,
-        "valid_time_in_lyapunov_times": valid_time / found.time if chaotic else None,
-    }
 
 
 def _lyapunov(exp: Experiment, found: Fit, last: PyTree, console: Console) -> LyapunovResult | None:

@@ -136,6 +136,20 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
     return Job(settings, directory, str(made.get("experiment")), console), saved
 
 
+def open_fit(arguments: list[str], verb: str, console: Console, instead: str = "") -> tuple[Job, Saved]:
+    """The existing run that the arguments of a verb name, and its newest checkpoint.
+
+    **Arguments:**
+
+    - `arguments`, `verb`: as of `open_run`.
+    - `instead`: what else can be done without an estimate, for the error.
+    """
+    job, saved = open_run(arguments, verb, console)
+    if saved is None:
+        raise PdefitError(f"'{job.directory}' has no estimate yet; pdefit resume it first{instead}")
+    return job, saved
+
+
 def of_fit(saved: Saved) -> str:
     """The hash of the best point of a checkpoint, which identifies its fit."""
     return digest(contents([saved.state.arrays["theta"]]))

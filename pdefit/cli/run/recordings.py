@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.forecast import forecast_summary, write_forecast
 from pdefit.cli.run.residual_series import residual_series
+from pdefit.cli.runtime.terminal import show_table
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.result import Fit
@@ -82,7 +82,10 @@ def recordings_summary(
         )
         summary.write(recording_folder(job.directory, name) / "summary.json", _ENTRIES)
     write_rows(job.directory / "recordings.csv", lines)
-    job.console.print(_table(lines))
+    # without empty columns
+    shown = [key for key in lines[0] if any(line[key] is not None for line in lines)]
+    cells = ([f"{x:.4g}" if isinstance(x := line[key], float) else str(x) for key in shown] for line in lines)
+    show_table(job.console, [key.replace("_", " ") for key in shown], cells)
     values, chi2, log_likelihood = (sum(q[key] for q in quality) for key in ("values", "chi2", "log_likelihood"))
     whole = {
         "chi2": chi2,
@@ -117,12 +120,3 @@ def _own_numbers(found: Fit[Functional]) -> dict[str, float]:
         if control.own and control.is_number:
             own |= zip(Controls((control,)).names(), np.ravel(np.asarray(values[control.path])).tolist(), strict=True)
     return own
-
-
-def _table(lines: list[dict[str, Any]]) -> Table:
-    """The table of recordings, without empty columns."""
-    shown = [key for key in lines[0] if any(line[key] is not None for line in lines)]
-    table = Table(*(key.replace("_", " ") for key in shown), box=None, header_style="bold")
-    for line in lines:
-        table.add_row(*(f"{line[key]:.4g}" if isinstance(line[key], float) else str(line[key]) for key in shown))
-    return table

@@ -124,21 +124,6 @@ def _better(exp: Experiment, objective: AbstractObjective, stages: Sequence[Stag
     return fitting.fit(objective, stages, callback=save, resume=checkpoints.load(), **given)
 
 
-def starts_summary(found: Exploration | None) -> dict[str, Any] | None:
-    """The section `starts` of summary.json; None without starts."""
-    if found is None:
-        return None
-    return {
-        "count": found.loss.size,
-        "dropped": int((found.dropped >= 0).sum()),
-        "optima": found.optima.best.size,
-        "reached": found.optima.reached.tolist(),
-        "loss": [float(found.loss[e]) for e in found.optima.best],
-        "evaluations": int(found.evaluations.sum()),
-        "text": str(found),
-    }
-
-
 def _write_table(found: Exploration, functional: AbstractObjective, job: Job) -> None:
     """Write starts.csv: for each start its numbers, where it ended, and the optimum that it reached."""
     controls = functional.controls.tabulated

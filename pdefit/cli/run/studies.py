@@ -1,63 +1,51 @@
 """Studies of an experiment: all sensitivity algorithms, the effect of each parameter, and where it is not finite."""
 
-from typing import Any
+import dataclasses
+from collections.abc import Sequence
 
 import equinox as eqx
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import in_words
-from pdefit.analysis.sensitivity import Effect, sensitivity
+from pdefit.analysis.sensitivity import Effect, Sensitivity, sensitivity
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.plan import device_memory
 from pdefit.cli.run.recorded import at_best, open_run
-from pdefit.cli.runtime.terminal import RunsProgress
+from pdefit.cli.run.write import write
+from pdefit.cli.runtime.terminal import RunsProgress, say, show_table
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.problem.instrument import ObserveAll
 from pdefit.lab.adjoint_study import Comparison, Measured, compare
 from pdefit.lab.doctor.doctor import doctor
-from pdefit.output.pictures.studies import draw_adjoints, draw_sensitivity
+from pdefit.output.pictures.studies import ADJOINTS, SENSITIVITY
 from pdefit.output.store.fit_checkpoint import Saved
-from pdefit.output.store.tables import write_rows
 
 
 def run_compare_adjoints(job: Job) -> None:
     """Compare the algorithms where a fit would start; writes compare.json, compare.csv and a figure."""
-    directory, console = job.directory, job.console
-    functional = build_experiment(job.settings).alone("compare-adjoints")
+    console, functional = job.console, build_experiment(job.settings).alone("compare-adjoints")
     with console.status("comparing", spinner="line") as status:
         found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))
-    write_json(directory / "compare.json", found.as_dict())
-    write_rows(directory / "compare.csv", found.as_dict()["rows"])
-    picture = directory / "figures" / "adjoints.png"
-    draw_adjoints(picture, directory / "compare.json")
     _show(found, console)
-    console.print(
-        f"written to {escape(str(directory / 'compare.json'))}, compare.csv and {picture.relative_to(directory)}"
-    )
+    write(found, job, ("compare.json", "compare.csv", "figures/adjoints.png"), ADJOINTS)
 
 
 def _show(found: Comparison, console: Console) -> None:
-    table = Table("algorithm", "error", "time", "memory", "states", "remark", box=None, header_style="bold")
-    for row in found.rows:
-        table.add_row(*map(escape, (row.algorithm, *_numbers(row, found.reference), row.remark)))
-    console.print(table)
+    rows = (tuple(map(escape, (r.algorithm, *_numbers(r, found.reference), r.remark))) for r in found.measured)
+    show_table(console, ("algorithm", "error", "time", "memory", "states", "remark"), rows)
     scope, best = found.scope, min(found.errors)
     part = "" if scope["observations"] == scope["of"] else ", shortened to keep it quick"
-    console.print(
+    say(
+        console,
         f"gradient in {scope['unknowns']} unknowns on {scope['observations']} of {scope['of']} observation times{part}; "
         f"float64; error against {found.reference}; memory by the compiler's account",
-        highlight=False,
-    )
-    console.print(
         f"finite differences reach {best:.0e} at a step of {found.steps[found.errors.index(best)]:.0e}, automatic "
         f"differentiation {found.ad_error:.0e}",
-        highlight=False,
     )
     console.print(f"[bold]{escape(found.verdict)}[/]", highlight=False)
 
@@ -69,88 +57,67 @@ def _numbers(row: Measured, reference: str) -> list[str]:
     return [error, seconds, "-" if row.peak_bytes is None else in_words(row.peak_bytes), str(row.stored_states)]
 
 
-FACTOR = 1.5
-
-
 def run_sensitivity(job: Job) -> None:
     """Rank the parameters of an experiment; writes sensitivity.json, sensitivity.csv and a figure.
 
     Parameters change around the truth, or around the guess where the truth is unknown, over the fitted frames.
     """
-    exp, directory, console = build_experiment(job.settings), job.directory, job.console
+    exp, console = build_experiment(job.settings), job.console
     functional, ts = exp.alone("sensitivity"), exp.source.record.ts[: exp.fitted]
     problem = functional.problem if exp.truth is None else exp.truth
     if problem.observe.lacks_points:
         # fields are compared where nothing moves
         problem = eqx.tree_at(lambda p: p.observe, problem, ObserveAll())
     with RunsProgress(console) as bar:
-        effects = sensitivity(
+        found = sensitivity(
             problem,
             ts,
-            factor=FACTOR,
             solver=functional.runner.solver,
             dt=functional.dt,
             steps=functional.steps,
             said=bar,
         )
-    if all(e.left_out for e in effects):
-        told = ", ".join(f"{e.parameter}: {e.left_out}" for e in effects)
+    if all(e.left_out for e in found.effects):
+        told = ", ".join(f"{e.parameter}: {e.left_out}" for e in found.effects)
         raise PdefitError(
             f"{type(problem.system).__name__} has no parameter that is one nonzero number ({told}), so there is "
             f"nothing to scale; choose another experiment"
         )
     paths = [c.path for c in functional.controls.items]
-    controls = {path.split(".")[0] for path in paths} | {*paths}
-    rows = [_row(k, effect, effect.parameter in controls) for k, effect in enumerate(effects)]
+    found = dataclasses.replace(found, controls=(*(path.split(".")[0] for path in paths), *paths))
     at = "guess" if exp.truth is None else "truth"
-    found = {"experiment": job.name, "factor": FACTOR, "at": at, "frames": int(ts.size), "parameters": rows}
-    write_json(directory / "sensitivity.json", found)
-    write_rows(directory / "sensitivity.csv", rows)
-    console.print(_table(effects, controls))
-    _notes(effects, at, ts, with_space(problem.system.time_unit), console)
-    draw_sensitivity(directory / "figures" / "sensitivity.png", directory / "sensitivity.json")
-    console.print(
-        f"written to {escape(str(directory / 'sensitivity.json'))}, sensitivity.csv and figures/sensitivity.png",
-        highlight=False,
+    show_effects(found, console)
+    _notes(found.effects, at, ts, with_space(problem.system.time_unit), console)
+    files = ("sensitivity.json", "sensitivity.csv", "figures/sensitivity.png")
+    write(found, job, files, SENSITIVITY, about={"experiment": job.name, "at": at})
+
+
+def show_effects(found: Sensitivity, console: Console) -> None:
+    """Print the ranked parameters and their effects."""
+    rows = (
+        (
+            str(k),
+            e.parameter,
+            f"{e.value:.4g}",
+            escape(e.unit),
+            _shown(e.larger),
+            _shown(e.smaller),
+            "control" * (e.parameter in found.controls),
+        )
+        for k, e in enumerate((e for e in found.effects if not e.left_out), 1)
     )
+    factors = f">x {found.factor:g}", f">/ {found.factor:g}"
+    show_table(console, (">rank", "parameter", ">value", "unit", *factors, ""), rows)
 
 
-def _row(k: int, effect: Effect, is_control: bool) -> dict[str, Any]:
-    """Entries of one parameter in a file. An infinite effect is null, as JSON has none; `blows_up` is then true."""
-    done = not effect.left_out
-    return {
-        "rank": k + 1 if done else None,
-        "parameter": effect.parameter,
-        "unit": effect.unit,
-        "value": effect.value,
-        "effect_larger": effect.larger,
-        "effect_smaller": effect.smaller,
-        "blows_up": done and not np.isfinite(effect.size),
-        "control": is_control,
-        "left_out": effect.left_out,
-    }
-
-
-def _table(effects: list[Effect], controls: set[str]) -> Table:
-    table = Table(box=None, header_style="bold")
-    for column in ("rank", "parameter", "value", "unit", f"x {FACTOR:g}", f"/ {FACTOR:g}", ""):
-        numeric = column not in ("parameter", "unit", "")
-        table.add_column(column, justify="right" if numeric else "left", no_wrap=column != "")
-    for k, e in enumerate(e for e in effects if not e.left_out):
-        values = (f"{e.value:.4g}", escape(e.unit), _shown(e.larger), _shown(e.smaller))
-        table.add_row(str(k + 1), e.parameter, *values, "control" if e.parameter in controls else "")
-    return table
-
-
-def _notes(effects: list[Effect], at: str, ts: np.ndarray, unit: str, console: Console) -> None:
-    console.print(
+def _notes(effects: Sequence[Effect], at: str, ts: np.ndarray, unit: str, console: Console) -> None:
+    left_out = [f"{e.parameter} ({e.left_out})" for e in effects if e.left_out]
+    say(
+        console,
         f"effects: rms difference of what is observed, in units of each field's range, around the {at}, over {ts.size} "
         f"frames from {ts[0]:g} to {ts[-1]:g}{unit}",
-        highlight=False,
+        f"left out: {', '.join(left_out)}" if left_out else "",
     )
-    left_out = [f"{e.parameter} ({e.left_out})" for e in effects if e.left_out]
-    if left_out:
-        console.print(escape(f"left out: {', '.join(left_out)}"), highlight=False)
 
 
 def _shown(effect: float | None) -> str:
@@ -174,7 +141,7 @@ def run_doctor(job: Job, saved: Saved | None = None) -> None:
     found = doctor(*((functional, functional.theta0) if saved is None else at_best(exp, saved)))
     write_json(path, found.as_dict())
     if found.healthy:
-        job.console.print(escape(found.sentence), highlight=False)
+        say(job.console, found.sentence)
     job.console.print(f"written to {escape(str(path))}")
     if not found.healthy:
         raise PdefitError(found.sentence)

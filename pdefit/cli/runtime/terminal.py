@@ -3,11 +3,13 @@
 import logging
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 
 from pdefit._util.errors import printable
 from pdefit.inverse.fit import fit as fitting
@@ -34,6 +36,23 @@ def warn(console: Console, line: str, heading: str = "") -> None:
     log.warning(line)
     told = f"[yellow]{heading}[/] {escape(line)}" if heading else f"[yellow]{escape(line)}[/]"
     console.print(told, highlight=False)
+
+
+def show_table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table without lines, whose cells may hold markup.
+
+    **Arguments:**
+
+    - `columns`: headings. Cells below one that begins with ">" stand on the right and are not folded.
+    - `rows`: the cells.
+    """
+    table = Table(box=None, header_style="bold")
+    for name in columns:
+        numbers = name.startswith(">")
+        table.add_column(name.removeprefix(">"), justify="right" if numbers else "left", no_wrap=numbers)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 class _BarOrLines:

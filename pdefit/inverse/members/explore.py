@@ -57,6 +57,18 @@ class Exploration:
         """The number of the start that is chosen."""
         return int(np.argmin(self.score))
 
+    def record(self) -> dict[str, Any]:
+        """Its entries in summary.json."""
+        return {
+            "count": self.loss.size,
+            "dropped": int((self.dropped >= 0).sum()),
+            "optima": self.optima.best.size,
+            "reached": self.optima.reached.tolist(),
+            "loss": [float(self.loss[e]) for e in self.optima.best],
+            "evaluations": int(self.evaluations.sum()),
+            "text": str(self),
+        }
+
     def __str__(self) -> str:
         """A sentence about the number of starts that reached the best optimum."""
         if not self.optima.best.size:

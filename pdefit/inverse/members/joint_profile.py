@@ -31,6 +31,7 @@ class JointProfile:
     - `first`, `second`: the held values in physical units, increasing, (n,).
     - `rise`: twice the rise of J there, (n, n); infinite if the model blows up.
     - `limit`: the rise at the edge of the joint region.
+    - `estimate`, `units`: of both numbers.
     """
 
     controls: tuple[str, str]
@@ -38,6 +39,23 @@ class JointProfile:
     second: Float[np.ndarray, " n"]
     rise: Float[np.ndarray, "n n"]
     limit: float
+    estimate: tuple[float, float]
+    units: tuple[str, str]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each pair of values."""
+        first, second = self.controls
+        return [
+            {"first": first, "value": x, "second": second, "other": y, "rise": r, "limit": self.limit}
+            for x, row in zip(self.first.tolist(), self.rise.tolist(), strict=True)
+            for y, r in zip(self.second.tolist(), row, strict=True)
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """The content of joint_profiles.json, in units of the limit."""
+        entry = {name: getattr(self, name) for name in ("controls", "first", "second", "estimate", "units")}
+        # not finite where the model blows up
+        return {"profiles": [entry | {"rise": self.rise / self.limit}]}
 
 
 def joint_profile(
@@ -93,8 +111,10 @@ def joint_profile(
     found = run.fitted(begun, np.tile(numbers, (len(begun), 1)), resume)
     rise = np.where(np.isfinite(found), 2 * (found - run.value), np.inf).reshape(points, points)
     first, second = (run.physical(begun, int(k)).reshape(points, points) for k in numbers)
-    names = functional.controls.names()
-    return JointProfile((names[numbers[0]], names[numbers[1]]), first[:, 0], second[0], rise, limit)
+    names, units = functional.controls.names(), functional.controls.units()
+    k, j = map(int, numbers)
+    estimate = float(run.physical(at[None], k)[0]), float(run.physical(at[None], j)[0])
+    return JointProfile((names[k], names[j]), first[:, 0], second[0], rise, limit, estimate, (units[k], units[j]))
 
 
 def _together(

@@ -1,8 +1,11 @@
 """Profile likelihoods: a number is held at other values, and the remaining unknowns are fitted again."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
@@ -14,6 +17,72 @@ from pdefit.inverse.members._profile_run import ProfileRun
 from pdefit.inverse.members._run import MemberProgress
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.uncertainty.control_values import moved
+from pdefit.inverse.uncertainty.intervals import Intervals, intervals
+
+# what is said of a side that no rise ends
+_WORDS = {
+    "bound": "the bound",
+    "flat": "the data do not bound it",
+    "blown up": "the model blows up beyond",
+    "endless": "not followed to its end",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Profiles(Sequence[Profile]):
+    """Profiles of some numbers, beside the intervals of the matrix; a sequence of `Profile`.
+
+    **Arguments:**
+
+    - `found`: the profiles.
+    - `matrix`: the intervals of all numbers by the Gauss-Newton matrix.
+    - `theta`: the estimate, (p,).
+    """
+
+    found: tuple[Profile, ...]
+    matrix: Intervals
+    theta: Float[Array, " p"]
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.found[i]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A line for each point of each profile."""
+        return [
+            {"control": one.control, "value": x, "rise": r, "limit": one.limit}
+            for one in self.found
+            for x, r in zip(one.values.tolist(), one.rise.tolist(), strict=True)
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """The content of profiles.json: intervals, profiles and parabolas of the matrix, in units of the limit."""
+        return {"profiles": [self._entry(one, self.matrix.names.index(one.control)) for one in self.found]}
+
+    def _entry(self, one: Profile, k: int) -> dict[str, Any]:
+        sides = zip(("below", "above"), one.ends, strict=True)
+        part = np.linspace(-1.5, 1.5, 61)
+        changes = np.zeros((part.size, self.theta.size))
+        changes[:, k] = part * float(self.matrix.reach[k])
+        values = jax.vmap(lambda by: moved(self.matrix.controls, self.theta, by)[k])(jnp.asarray(changes))
+        return {
+            "control": one.control,
+            "unit": self.matrix.units[k],
+            "estimate": self.matrix.estimate[k],
+            "low": one.low,
+            "high": one.high,
+            "ends": one.ends,
+            "matrix_low": self.matrix.low[k],
+            "matrix_high": self.matrix.high[k],
+            "remark": "; ".join(f"{side}: {_WORDS[end]}" for side, end in sides if end in _WORDS),
+            "values": one.values,
+            "rise": one.rise / one.limit,
+            "matrix_values": np.asarray(values),
+            "matrix_rise": part**2,
+        }
 
 
 def check_profile(functional: AbstractObjective) -> None:
@@ -32,7 +101,7 @@ def profiles(
     devices: Sequence[Any] = (),
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
-) -> tuple[Profile, ...]:
+) -> Profiles:
     """The profiles of some numbers, and intervals whose ends are where noise cannot explain the rise of J.
 
     For numbers whose intervals by the Gauss-Newton matrix are doubtful: wide intervals, products, bounds, numbers that
@@ -66,7 +135,8 @@ def profiles(
         run.restore(resume)
     while run.active.any() or run.inner is not None:
         run.advance(limit)
-    return tuple(run.profile(i, limit) for i in range(len(run.numbers)))
+    matrix = intervals(functional, theta, level, sigma_stated=sigma_stated)
+    return Profiles(tuple(run.profile(i, limit) for i in range(len(run.numbers))), matrix, jnp.asarray(theta))
 
 
 def elements(functional: AbstractObjective, names: Sequence[str] | None) -> Int[np.ndarray, " k"]:

@@ -1,49 +1,62 @@
 """Figure of a design: intervals to expect, the gain of one more frame or place, and the cadence."""
 
-import json
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 from pdefit._util.errors import with_space
-from pdefit.output.pictures.style import BAD, BEYOND, COLORS, GOOD, PALE, TRUE, figure, readable_times
+from pdefit.output.pictures.study import Picture, Record
+from pdefit.output.pictures.style import BAD, BEYOND, COLORS, GOOD, PALE, TRUE, readable_times
 
 # intervals that are drawn, the widest first, and unknowns with a line of their own
 _ROWS, _LINES = 16, 6
 
 
-def draw_design(path: Path, content: Path) -> None:
+def draw_design(panels: Sequence[Axes], found: Record) -> None:
     """Draw the intervals as bars, and what one more frame, another cadence and a second look at a place make of one of them.
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `content`: path of design.json.
+    - `panels`: up to four axes.
+    - `found`: the content of design.json.
     """
-    found: dict[str, Any] = json.loads(content.read_text(encoding="utf-8"))
     names = [row["control"] for row in found["intervals"]]
     target = names.index(found["target"])
     places = _best_places(found["candidates"], target)
-    rows = _widest(found["intervals"], target)
-    high = max(2.4, 0.9 + 0.2 * len(rows))
-    with figure(path, 7.0, high + 2.6) as fig:
-        grid: Any = fig.subplots(2, 2, height_ratios=[high, 2.6])
-        _intervals(grid[0, 0], found, rows, target)
-        _frames(grid[0, 1], found, names, target)
-        _cadence(grid[1, 0], found, names, target)
-        if places:
-            _places(fig, grid[1, 1], places, target, found["target"])
-        else:
-            _others(grid[1, 1], found, target)
-        named = {}
-        for axes in (grid[0, 0], grid[0, 1], grid[1, 0]):
-            named |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
-        fig.legend(named.values(), named.keys(), loc="outside lower center", ncols=5)
+    parts = (
+        lambda axes: _intervals(axes, found, _widest(found["intervals"], target), target),
+        lambda axes: _frames(axes, found, names, target),
+        lambda axes: _cadence(axes, found, names, target),
+        lambda axes: _places(axes, places, target, found["target"]) if places else _others(axes, found, target),
+    )
+    for axes, part in zip(panels, parts, strict=False):
+        part(axes)
 
 
-def _widest(intervals: list[dict[str, Any]], target: int) -> list[int]:
+def _high(found: Record) -> float:
+    return max(2.4, 0.9 + 0.2 * min(len(found["intervals"]), _ROWS))
+
+
+def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
+    named = {}
+    for axes in panels[:3]:
+        named |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+    fig.legend(named.values(), named.keys(), loc="outside lower center", ncols=5)
+
+
+DESIGN = Picture(
+    "design.json",
+    lambda found: (7.0, _high(found) + 2.6),
+    lambda fig, found: fig.subplots(2, 2, height_ratios=[_high(found), 2.6]).ravel().tolist(),
+    draw_design,
+    _name,
+)
+
+
+def _widest(intervals: list[Record], target: int) -> list[int]:
     """The numbers of the intervals that are drawn: undetermined ones and the widest first, and the target."""
     order = sorted(
         range(len(intervals)), key=lambda k: (intervals[k]["half"] is not None, -(intervals[k]["half"] or 0))
@@ -55,11 +68,11 @@ def _array(values: list[float | None]) -> np.ndarray:
     return np.asarray([np.nan if x is None else x for x in values], float)
 
 
-def _first(candidates: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+def _first(candidates: list[Record], kind: str) -> Record | None:
     return next((c for c in candidates if c["kind"] == kind and not c["second"]), None)
 
 
-def _intervals(axes: Any, found: dict[str, Any], rows: list[int], target: int) -> None:
+def _intervals(axes: Any, found: Record, rows: list[int], target: int) -> None:
     y = np.arange(len(rows))[::-1]
     now = 100 * _array([found["intervals"][k]["half"] for k in rows])
     known = np.isfinite(now)
@@ -92,7 +105,7 @@ def _intervals(axes: Any, found: dict[str, Any], rows: list[int], target: int) -
     axes.set_title("Intervals to expect", fontsize=9)
 
 
-def _frames(axes: Any, found: dict[str, Any], names: list[str], target: int) -> None:
+def _frames(axes: Any, found: Record, names: list[str], target: int) -> None:
     frames = sorted(
         (c for c in found["candidates"] if c["kind"] == "frame" and not c["second"]), key=lambda c: c["time"]
     )
@@ -120,7 +133,7 @@ def _colours(names: list[str], target: int) -> dict[int, str]:
     return {target: GOOD} | dict(zip(others, [c for c in COLORS[2:] if c != GOOD], strict=False))
 
 
-def _cadence(axes: Any, found: dict[str, Any], names: list[str], target: int) -> None:
+def _cadence(axes: Any, found: Record, names: list[str], target: int) -> None:
     rows = found["cadences"]
     n = np.asarray([r["frames"] for r in rows], float)
     half = np.asarray([_array(r["half"]) for r in rows])
@@ -140,7 +153,7 @@ def _cadence(axes: Any, found: dict[str, Any], names: list[str], target: int) ->
     axes.set_title("Which cadence is enough", fontsize=9)
 
 
-def _best_places(candidates: list[dict[str, Any]], target: int) -> list[dict[str, Any]]:
+def _best_places(candidates: list[Record], target: int) -> list[Record]:
     """The places of the variable that gains most, those along one or two axes only."""
     places = [c for c in candidates if c["kind"] == "place" and not c["second"] and c["shrink"][target] is not None]
     if not places:
@@ -151,12 +164,12 @@ def _best_places(candidates: list[dict[str, Any]], target: int) -> list[dict[str
     return own if len(own) > 1 and 1 <= len(varying) <= 2 else []
 
 
-def _axes_of(places: list[dict[str, Any]]) -> list[int]:
+def _axes_of(places: list[Record]) -> list[int]:
     middles = np.asarray([c["place"] for c in places])
     return [axis for axis in range(middles.shape[1]) if np.ptp(middles[:, axis]) > 0]
 
 
-def _places(fig: Any, axes: Any, places: list[dict[str, Any]], target: int, name: str) -> None:
+def _places(axes: Any, places: list[Record], target: int, name: str) -> None:
     if all(" = " not in c["what"] and "(" not in c["what"] for c in places):
         _bars(axes, sorted(places, key=lambda c: c["shrink"][target])[:8], target, name)
         return
@@ -178,20 +191,20 @@ def _places(fig: Any, axes: Any, places: list[dict[str, Any]], target: int, name
             drawn = axes.pcolormesh(first, second, values.T, shading="nearest", rasterized=True, vmin=0)
         else:
             drawn = axes.scatter(*where.T, c=gain, s=24, vmin=0)
-        fig.colorbar(drawn, ax=axes, label=label)
+        axes.figure.colorbar(drawn, ax=axes, label=label)
         axes.grid(visible=False)
         axes.set(xlabel=names[0], ylabel=names[1])
     axes.set_title(title, fontsize=9)
 
 
-def _others(axes: Any, found: dict[str, Any], target: int) -> None:
+def _others(axes: Any, found: Record, target: int) -> None:
     """Bars of the interval with a second look at each field, and with a repeat."""
     rows = [c for c in found["candidates"] if c["kind"] in ("field", "recording") and not c["second"]][:8]
     _bars(axes, rows, target, found["target"])
     axes.set_title("One variable, or all, once more", fontsize=9)
 
 
-def _bars(axes: Any, rows: list[dict[str, Any]], target: int, name: str) -> None:
+def _bars(axes: Any, rows: list[Record], target: int, name: str) -> None:
     y = np.arange(len(rows))[::-1]
     axes.barh(y, _array([c["shrink"][target] for c in rows]), height=0.62, color=PALE)
     axes.axvline(1.0, color=TRUE, lw=0.9, ls="--")

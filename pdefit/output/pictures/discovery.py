@@ -1,21 +1,19 @@
 """Figure of formulas found in the place of learned terms: their misfit over their number of terms."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from pdefit._util.atomic import read_json
-from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
+from pdefit.output.pictures.study import Picture, Record
+from pdefit.output.pictures.style import BAD, GOOD, TRUE
 
 # beyond this many times the difference that counts the criterion has a logarithmic axis
 _WIDE = 10.0
 
 
-def draw_discovery(path: Path, content: Path) -> None:
+def draw_discovery(panels: Sequence[Axes], found: Record) -> None:
     """Draw what every set of terms leaves unexplained over its number of terms, and how it predicts frames that were kept.
 
     A line joins the best sets of each number of terms. The set that was taken is marked, and so is the difference of the
@@ -23,31 +21,41 @@ def draw_discovery(path: Path, content: Path) -> None:
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `content`: path of discovery.json.
+    - `panels`: one or two axes.
+    - `found`: the content of discovery.json.
     """
-    found = read_json(content)
+    first, *others = panels
     sets = found["sets"]
     least = min(one["criterion"] for one in sets)
     above = [one["criterion"] - least for one in sets]
-    ahead = [one["held_out"] for one in sets]
-    known = any(x is not None for x in ahead)
-    with panel_grid(path, (6.4 if known else 3.4, 2.6), (1, 2 if known else 1)) as (fig, ((first, *others),)):
-        _draw_front(first, sets, above)
-        first.axhline(found["close"], color="#999999", lw=0.8, ls=":")
-        if max(above) > _WIDE * found["close"]:
-            first.set_yscale("symlog", linthresh=10.0)
-            first.set_ylim(-2.0, 2 * max(above))
-            first.set_yticks([0.0, *(t for t in first.get_yticks() if t >= 10.0)])
-        first.set(xlabel="terms", ylabel="criterion, above the least")
-        for axes in others:
-            _draw_front(axes, sets, ahead)
-            axes.axhline(1.0, color="#999999", lw=0.8, ls=":")
-            axes.set(xlabel="terms", ylabel=r"$\chi^2$ of a value that was kept", yscale="log")
-        fig.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    _draw_front(first, sets, above)
+    first.axhline(found["close"], color="#999999", lw=0.8, ls=":")
+    if max(above) > _WIDE * found["close"]:
+        first.set_yscale("symlog", linthresh=10.0)
+        first.set_ylim(-2.0, 2 * max(above))
+        first.set_yticks([0.0, *(t for t in first.get_yticks() if t >= 10.0)])
+    first.set(xlabel="terms", ylabel="criterion, above the least")
+    for axes in others[: _ahead(found)]:
+        _draw_front(axes, sets, [one["held_out"] for one in sets])
+        axes.axhline(1.0, color="#999999", lw=0.8, ls=":")
+        axes.set(xlabel="terms", ylabel=r"$\chi^2$ of a value that was kept", yscale="log")
 
 
-def _draw_front(axes: Axes, sets: Sequence[dict[str, Any]], values: Sequence[float | None]) -> None:
+def _ahead(found: Record) -> bool:
+    """A test for sets whose predictions of frames that were kept are known."""
+    return any(one["held_out"] is not None for one in found["sets"])
+
+
+DISCOVERY = Picture(
+    "discovery.json",
+    lambda found: (6.4 if _ahead(found) else 3.4, 2.6),
+    lambda fig, found: fig.subplots(1, 1 + _ahead(found), squeeze=False)[0].tolist(),
+    draw_discovery,
+    lambda fig, panels, found: fig.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3),
+)
+
+
+def _draw_front(axes: Axes, sets: Sequence[Record], values: Sequence[float | None]) -> None:
     numbers = np.asarray([one["terms"] for one in sets])
     heights = np.asarray([np.nan if x is None else x for x in values], float)
     shown = np.isfinite(heights)

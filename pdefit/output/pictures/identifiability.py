@@ -1,14 +1,15 @@
 """Figure of identifiability: controls that compensate each other, the spectrum, thresholds, and the effect of a change."""
 
-import json
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from pdefit._util.errors import with_space
-from pdefit.output.pictures.style import BAD, COLORS, GOOD, TRUE, figure, readable_times
+from pdefit.output.pictures.study import Picture, Record
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, TRUE, readable_times
 
 # rows that are drawn, and controls with a colour of their own
 _ROWS, _COLOURS = 24, 8
@@ -16,7 +17,7 @@ _ROWS, _COLOURS = 24, 8
 _ROUND_OFF = 1e-16
 
 
-def draw_identifiability(path: Path, content: Path) -> None:
+def draw_identifiability(panels: Sequence[Axes], found: Record) -> None:
     """Draw the squared components of each control's projection on the null space, stacked, and what follows from them.
 
     Beside them are the eigenvalues, below the projections over the threshold, and the course of the data when the control
@@ -24,30 +25,60 @@ def draw_identifiability(path: Path, content: Path) -> None:
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `content`: path of identifiability.json.
+    - `panels`: up to five axes; three without courses.
+    - `found`: the content of identifiability.json.
     """
-    found: dict[str, Any] = json.loads(content.read_text(encoding="utf-8"))
-    rows = sorted(found["controls"], key=lambda r: -r["projection"])[:_ROWS]
+    rows = _rows(found)
     colours = _colours(rows)
-    courses = (found["compensated"] or {}).get("traces", [])
-    high = 1.5 + 0.24 * max(len(rows), 5)
-    with figure(path, 7.0, high + 2.4 + 0.2 * (-(-len(colours) // 5)) + (2.3 if courses else 0.0)) as fig:
-        parts: Any = fig.subfigures(3 if courses else 2, 1, height_ratios=[high, 2.3, *([2.3] if courses else [])])
-        # without a spectrum the bars take its place
-        wide = [1.0] if found["eigenvalues"] is None else [1.9, 1.0]
-        panels = np.ravel(parts[0].subplots(1, len(wide), width_ratios=wide, squeeze=False))
-        _bars(panels[0], rows, colours, found["delta"])
-        if found["eigenvalues"] is not None:
-            _spectrum(panels[1], np.asarray(found["eigenvalues"]), found["eps"])
-        _curves(parts[1].subplots(), rows, colours, found)
-        if courses:
-            _courses(parts[2], found["compensated"], found["time_unit"])
-        named = [*panels[0].get_legend_handles_labels()]
-        fig.legend(*named, loc="outside lower center", ncols=5, title="parts of the unseen direction, and curves")
+    parts: list[Any] = [lambda axes: _bars(axes, rows, colours, found["delta"])]
+    if found["eigenvalues"] is not None:
+        parts.append(lambda axes: _spectrum(axes, np.asarray(found["eigenvalues"]), found["eps"]))
+    parts.append(lambda axes: _curves(axes, rows, colours, found))
+    parts += [lambda axes, course=c: _course(axes, course, found) for c in _courses(found)]
+    for part, axes in zip(parts, panels, strict=False):
+        part(axes)
 
 
-def _colours(rows: list[dict[str, Any]]) -> dict[str, str]:
+def _rows(found: Record) -> list[Record]:
+    return sorted(found["controls"], key=lambda r: -r["projection"])[:_ROWS]
+
+
+def _courses(found: Record) -> list[Record]:
+    return (found["compensated"] or {}).get("traces", [])
+
+
+def _heights(found: Record) -> list[float]:
+    return [1.5 + 0.24 * max(len(_rows(found)), 5), 2.3, *([2.3] if _courses(found) else [])]
+
+
+def _size(found: Record) -> tuple[float, float]:
+    legend = 0.1 + 0.2 * (-(-len(_colours(_rows(found))) // 5))
+    return 7.0, sum(_heights(found)) + legend
+
+
+def _panels(fig: Any, found: Record) -> list[Axes]:
+    heights, courses = _heights(found), _courses(found)
+    first, second, *third = fig.subfigures(len(heights), 1, height_ratios=heights)
+    # without a spectrum the bars take its place
+    wide = [1.0] if found["eigenvalues"] is None else [1.9, 1.0]
+    panels = [*first.subplots(1, len(wide), width_ratios=wide, squeeze=False).flat, second.subplots()]
+    return panels + [axes for part in third for axes in part.subplots(1, len(courses), squeeze=False).flat]
+
+
+def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
+    if _courses(found):
+        part: Any = panels[-1].figure
+        title = f"A change of {found['compensated']['control']} that the others compensate"
+        part.suptitle(title, x=0.01, ha="left", fontsize=10)
+        part.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    named = panels[0].get_legend_handles_labels()
+    fig.legend(*named, loc="outside lower center", ncols=5, title="parts of the unseen direction, and curves")
+
+
+IDENTIFIABILITY = Picture("identifiability.json", _size, _panels, draw_identifiability, _name)
+
+
+def _colours(rows: list[Record]) -> dict[str, str]:
     """A colour for each of the controls with the largest parts; all others are grey."""
     total: dict[str, float] = {}
     for row in rows:
@@ -58,7 +89,7 @@ def _colours(rows: list[dict[str, Any]]) -> dict[str, str]:
     return dict(zip(order[:_COLOURS], palette, strict=False))
 
 
-def _bars(axes: Any, rows: list[dict[str, Any]], colours: dict[str, str], delta: float) -> None:
+def _bars(axes: Any, rows: list[Record], colours: dict[str, str], delta: float) -> None:
     y, left = np.arange(len(rows))[::-1], np.zeros(len(rows))
     for name, colour in colours.items():
         parts = np.asarray([r["components"].get(name, 0.0) for r in rows])
@@ -92,7 +123,7 @@ def _spectrum(axes: Any, values: np.ndarray, eps: float) -> None:
     axes.set_title("Eigenvalues", pad=12)
 
 
-def _curves(axes: Any, rows: list[dict[str, Any]], colours: dict[str, str], found: dict[str, Any]) -> None:
+def _curves(axes: Any, rows: list[Record], colours: dict[str, str], found: Record) -> None:
     eps = np.asarray(found["thresholds"])
     look = {"drawstyle": "default" if found["by_products"] else "steps-post"}
     for row in rows[::-1]:
@@ -103,15 +134,11 @@ def _curves(axes: Any, rows: list[dict[str, Any]], colours: dict[str, str], foun
     axes.set(xlabel="eigenvalue up to which a direction counts as unseen", title="The verdict over its thresholds")
 
 
-def _courses(part: Any, compensated: dict[str, Any], unit: str) -> None:
-    courses, name, change = compensated["traces"], compensated["control"], f"{100 * compensated['change']:g} %"
-    panels = np.ravel(part.subplots(1, len(courses), squeeze=False))
-    for axes, course in zip(panels, courses, strict=True):
-        ts, shown = readable_times(np.asarray(course["times"]), unit)
-        now, alone, together = (np.asarray([np.nan if x is None else x for x in row]) for row in course["values"])
-        axes.plot(ts, now, color="#BBBBBB", lw=4.0, label="as it is")
-        axes.plot(ts, alone, color=BAD, ls="--", label=f"{name} {change} larger")
-        axes.plot(ts, together, color=GOOD, lw=1.2, label="the others adjusted, too")
-        axes.set(xlabel=f"time{f' ({with_space(shown).strip()})' if shown != '1' else ''}", ylabel=course["name"])
-    part.suptitle(f"A change of {name} that the others compensate", x=0.01, ha="left", fontsize=10)
-    part.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+def _course(axes: Any, course: Record, found: Record) -> None:
+    name, change = found["compensated"]["control"], f"{100 * found['compensated']['change']:g} %"
+    ts, shown = readable_times(np.asarray(course["times"]), found["time_unit"])
+    now, alone, together = (np.asarray([np.nan if x is None else x for x in row]) for row in course["values"])
+    axes.plot(ts, now, color="#BBBBBB", lw=4.0, label="as it is")
+    axes.plot(ts, alone, color=BAD, ls="--", label=f"{name} {change} larger")
+    axes.plot(ts, together, color=GOOD, lw=1.2, label="the others adjusted, too")
+    axes.set(xlabel=f"time{f' ({with_space(shown).strip()})' if shown != '1' else ''}", ylabel=course["name"])

@@ -1,17 +1,14 @@
 """Profiles of numbers beside the parabolas of the matrix."""
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation, UniformTriRefiner
 
-from pdefit.output.pictures.style import BAD, GOOD, TRUE, panel_grid
+from pdefit.output.pictures.study import Picture, Record
+from pdefit.output.pictures.style import BAD, GOOD, TRUE
 
 # panels at most
 _MOST = 12
@@ -21,54 +18,78 @@ _WIDE = 20.0
 _FAR = 25.0
 
 
-def draw_profiles(path: Path, content: Path) -> None:
+def draw_profiles(panels: Sequence[Axes], found: Record) -> None:
     """Draw the rise of J over each number, in units of that at the ends of the interval, and what the matrix expects.
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `content`: path of profiles.json.
+    - `panels`: axes, one for each number.
+    - `found`: the content of profiles.json.
     """
-    with _panels(path, content, (2.35, 1.95), (0.3, 0.5)) as (fig, panels):
-        for axes, one in panels:
-            values, rise = np.asarray(one["values"]), np.asarray(one["rise"])
-            shown = rise <= 1.6
-            axes.plot(
-                *_numbers(one["matrix_values"], one["matrix_rise"]), color="#999999", ls="--", lw=1.0, label="matrix"
-            )
-            axes.plot(*_between(values[shown], rise[shown], one["estimate"]), color=GOOD, lw=1.2, label="profile")
-            axes.plot(values[shown], rise[shown], "o", color=GOOD, ms=3)
-            axes.axhline(1.0, color=TRUE, lw=0.8, ls=":")
-            for end, edge in zip(one["ends"], (one["low"], one["high"]), strict=True):
-                axes.axvline(edge, color=TRUE if end == "limit" else BAD, lw=0.8, ls=":" if end == "limit" else "-")
-            ends = values[shown].min(), values[shown].max()
-            if ends[0] > 0 and ends[1] / ends[0] > _WIDE:
-                axes.set_xscale("log")
-            room = 0.08 * (ends[1] - ends[0])
-            left = ends[0] - room if axes.get_xscale() == "linear" else ends[0] / 1.1
-            unit = "" if one["unit"] == "1" else f" ({one['unit']})"
-            axes.set(ylim=(-0.05, 1.5), xlim=(left, ends[1] + room), xlabel=f"{one['control']}{unit}")
-        fig.supylabel("rise of J (1: the 95 % limit)", fontsize=9)
-        fig.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    for axes, one in zip(panels, found["profiles"], strict=False):
+        values, rise = np.asarray(one["values"]), np.asarray(one["rise"])
+        shown = rise <= 1.6
+        axes.plot(*_numbers(one["matrix_values"], one["matrix_rise"]), color="#999999", ls="--", lw=1.0, label="matrix")
+        axes.plot(*_between(values[shown], rise[shown], one["estimate"]), color=GOOD, lw=1.2, label="profile")
+        axes.plot(values[shown], rise[shown], "o", color=GOOD, ms=3)
+        axes.axhline(1.0, color=TRUE, lw=0.8, ls=":")
+        for end, edge in zip(one["ends"], (one["low"], one["high"]), strict=True):
+            axes.axvline(edge, color=TRUE if end == "limit" else BAD, lw=0.8, ls=":" if end == "limit" else "-")
+        ends = values[shown].min(), values[shown].max()
+        if ends[0] > 0 and ends[1] / ends[0] > _WIDE:
+            axes.set_xscale("log")
+        room = 0.08 * (ends[1] - ends[0])
+        left = ends[0] - room if axes.get_xscale() == "linear" else ends[0] / 1.1
+        unit = "" if one["unit"] == "1" else f" ({one['unit']})"
+        axes.set(ylim=(-0.05, 1.5), xlim=(left, ends[1] + room), xlabel=f"{one['control']}{unit}")
 
 
-def draw_joint_profiles(path: Path, content: Path) -> None:
+def draw_joint_profiles(panels: Sequence[Axes], found: Record) -> None:
     """Draw the rise of J over two numbers, in units of that at the edge of the joint region, and the estimate.
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `content`: path of joint_profiles.json.
+    - `panels`: axes, one for each pair.
+    - `found`: the content of joint_profiles.json.
     """
-    with _panels(path, content, (2.9, 2.5), (0.6, 0.3)) as (fig, panels):
-        for axes, one in panels:
-            shape = _refined(one["first"], one["second"], one["rise"])
-            shades = axes.tricontourf(*shape, levels=[0, 0.25, 0.5, 1, 2, 4], cmap="Blues_r")
-            axes.tricontour(*shape, levels=[1.0], colors=TRUE, linewidths=1.2)
-            axes.plot(*one["estimate"], "o", color=BAD, ms=4)
-            names = [n if u == "1" else f"{n} ({u})" for n, u in zip(one["controls"], one["units"], strict=True)]
-            axes.set(xlabel=names[0], ylabel=names[1])
-            fig.colorbar(shades, ax=axes, label="rise of J (1: the 95 % region)")
+    for axes, one in zip(panels, found["profiles"], strict=False):
+        shape = _refined(one["first"], one["second"], one["rise"])
+        shades = axes.tricontourf(*shape, levels=[0, 0.25, 0.5, 1, 2, 4], cmap="Blues_r")
+        axes.tricontour(*shape, levels=[1.0], colors=TRUE, linewidths=1.2)
+        axes.plot(*one["estimate"], "o", color=BAD, ms=4)
+        names = [n if u == "1" else f"{n} ({u})" for n, u in zip(one["controls"], one["units"], strict=True)]
+        axes.set(xlabel=names[0], ylabel=names[1])
+        axes.figure.colorbar(shades, ax=axes, label="rise of J (1: the 95 % region)")
+
+
+def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
+    fig.supylabel("rise of J (1: the 95 % limit)", fontsize=9)
+    fig.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+
+
+def _shape(found: Record) -> tuple[int, int]:
+    """The numbers of panels beside and below each other, three side by side."""
+    number = min(len(found["profiles"]), _MOST)
+    return min(number, 3), -(-number // 3)
+
+
+def _panels(fig: Any, found: Record) -> list[Axes]:
+    across, down = _shape(found)
+    panels = fig.subplots(down, across, squeeze=False).ravel()
+    for axes in panels[len(found["profiles"]) :]:
+        axes.set_visible(False)
+    return panels[: len(found["profiles"])].tolist()
+
+
+def _size(found: Record, width: float, height: float, beside: float, below: float) -> tuple[float, float]:
+    across, down = _shape(found)
+    return width * across + beside, height * down + below
+
+
+PROFILES = Picture("profiles.json", lambda found: _size(found, 2.35, 1.95, 0.3, 0.5), _panels, draw_profiles, _name)
+JOINT_PROFILES = Picture(
+    "joint_profiles.json", lambda found: _size(found, 2.9, 2.5, 0.6, 0.3), _panels, draw_joint_profiles
+)
 
 
 def _between(values: np.ndarray, rise: np.ndarray, estimate: float) -> tuple[np.ndarray, np.ndarray]:
@@ -76,25 +97,6 @@ def _between(values: np.ndarray, rise: np.ndarray, estimate: float) -> tuple[np.
     root = np.sign(values - estimate) * np.sqrt(np.maximum(rise, 0.0))
     fine = np.union1d(np.linspace(values[0], values[-1], 100), values)
     return fine, np.interp(fine, values, root) ** 2
-
-
-@contextmanager
-def _panels(
-    path: Path, content: Path, size: tuple[float, float], room: tuple[float, float]
-) -> Iterator[tuple[Figure, list[tuple[Axes, dict[str, Any]]]]]:
-    """A figure with a panel for each profile of a file, three side by side.
-
-    **Arguments:**
-
-    - `path`, `content`: of the figure, and of the file.
-    - `size`, `room`: width and height of a panel, and of what surrounds all of them, in inches.
-    """
-    found = json.loads(content.read_text(encoding="utf-8"))["profiles"][:_MOST]
-    across = min(len(found), 3)
-    down = -(-len(found) // across)
-    inches = size[0] * across + room[0], size[1] * down + room[1]
-    with panel_grid(path, inches, (down, across)) as (fig, grid):
-        yield fig, list(zip(grid.flat, found, strict=False))
 
 
 def _refined(

@@ -1,14 +1,15 @@
 """Figures of studies: the comparison of sensitivity algorithms, and the effect of each parameter on what is observed."""
 
-import json
 import re
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from pdefit._util.errors import with_space
-from pdefit.output.pictures.style import BAD, COLORS, GOOD, figure
+from pdefit.output.pictures.study import Picture, Record
+from pdefit.output.pictures.style import BAD, COLORS, GOOD
 
 # where an error of zero is drawn on a logarithmic axis
 _NONE = 1e-17
@@ -18,26 +19,41 @@ _RIGHT = 1e-6
 _SPAN, _DECADES = 30.0, 8
 
 
-def draw_adjoints(path: Path, comparison: Path) -> None:
-    """Draw error, time and memory of every algorithm, and below the error of finite differences against their step.
+def _measured(found: Record) -> list[Record]:
+    return [r for r in found["rows"] if r["seconds"] is not None][::-1]
+
+
+def _adjoint_panels(fig: Any, found: Record) -> list[Axes]:
+    high = 0.9 + 0.26 * len(_measured(found))
+    above, below = fig.subfigures(2, 1, height_ratios=[high, 2.0])
+    return [*above.subplots(1, 3, sharey=True), below.subplots()]
+
+
+def draw_adjoints(panels: Sequence[Axes], found: Record) -> None:
+    """Draw error, time and memory of every algorithm, and the error of finite differences against their step.
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `comparison`: path of compare.json.
+    - `panels`: up to four axes.
+    - `found`: the content of compare.json.
     """
-    found: dict[str, Any] = json.loads(comparison.read_text(encoding="utf-8"))
-    rows = [r for r in found["rows"] if r["seconds"] is not None][::-1]
-    with figure(path, height=2.9 + 0.26 * len(rows)) as fig:
-        parts: Any = fig.subfigures(2, 1, height_ratios=[0.9 + 0.26 * len(rows), 2.0])
-        panels = parts[0].subplots(1, 3, sharey=True)
-        _errors(panels[0], rows, found["reference"])
-        _values(panels[1], rows, [1e3 * r["seconds"] for r in rows], "time of a gradient (ms)")
-        _values(panels[2], rows, [r["peak_bytes"] / 1e6 for r in rows], "memory (MB)")
-        _v_curve(parts[1].subplots(), found)
+    rows = _measured(found)
+    parts = (
+        lambda axes: _errors(axes, rows, found["reference"]),
+        lambda axes: _values(axes, rows, [1e3 * r["seconds"] for r in rows], "time of a gradient (ms)"),
+        lambda axes: _values(axes, rows, [r["peak_bytes"] / 1e6 for r in rows], "memory (MB)"),
+        lambda axes: _v_curve(axes, found),
+    )
+    for axes, part in zip(panels, parts, strict=False):
+        part(axes)
 
 
-def _errors(axes: Any, rows: list[dict[str, Any]], reference: str) -> None:
+ADJOINTS = Picture(
+    "compare.json", lambda found: (7.0, 2.9 + 0.26 * len(_measured(found))), _adjoint_panels, draw_adjoints
+)
+
+
+def _errors(axes: Any, rows: list[Record], reference: str) -> None:
     # an error that is not a number is drawn as infinite
     errors = [np.inf if r["error"] is None else max(r["error"], _NONE) for r in rows]
     edge = 1e2 * max([e for e in errors if np.isfinite(e)] + [_RIGHT])
@@ -55,7 +71,7 @@ def _errors(axes: Any, rows: list[dict[str, Any]], reference: str) -> None:
     axes.grid(False, axis="y")
 
 
-def _values(axes: Any, rows: list[dict[str, Any]], values: list[float], label: str) -> None:
+def _values(axes: Any, rows: list[Record], values: list[float], label: str) -> None:
     low, high = (10.0**edge for edge in (np.floor(np.log10(min(values)) - 0.1), np.ceil(np.log10(max(values)) + 0.1)))
     for y, (row, value) in enumerate(zip(rows, values, strict=True)):
         _dot(axes, low, value, y, row, "o")
@@ -64,14 +80,14 @@ def _values(axes: Any, rows: list[dict[str, Any]], values: list[float], label: s
     axes.tick_params(axis="y", length=0)
 
 
-def _dot(axes: Any, low: float, value: float, y: int, row: dict[str, Any], marker: str) -> None:
+def _dot(axes: Any, low: float, value: float, y: int, row: Record, marker: str) -> None:
     """A value at the end of a line, in the colour of a gradient that is right or wrong."""
     color = GOOD if row["error"] is not None and row["error"] <= _RIGHT else BAD
     axes.plot([low, value], [y, y], color=color, lw=2.0, solid_capstyle="butt")
     axes.plot([value], [y], marker, color=color, ms=5, clip_on=False)
 
 
-def _v_curve(axes: Any, found: dict[str, Any]) -> None:
+def _v_curve(axes: Any, found: Record) -> None:
     steps = np.asarray(found["steps"])
     errors = np.asarray([np.nan if e is None else max(e, _NONE) for e in found["errors"]])
     axes.plot(steps, errors, "o-", ms=3.5, color=COLORS[0], label="central differences")
@@ -87,18 +103,21 @@ def _v_curve(axes: Any, found: dict[str, Any]) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def draw_sensitivity(path: Path, table: Path) -> None:
+def _compared(found: Record) -> list[Record]:
+    return [r for r in found["parameters"] if not r["left_out"]]
+
+
+def draw_sensitivity(panels: Sequence[Axes], found: Record) -> None:
     """Draw a bar for each parameter, as long as the larger of its two effects, and a mark at each of them.
 
     Controls have a colour of their own.
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `table`: path of sensitivity.json.
+    - `panels`: one axes.
+    - `found`: the content of sensitivity.json.
     """
-    found: dict[str, Any] = json.loads(table.read_text(encoding="utf-8"))
-    rows = [r for r in found["parameters"] if not r["left_out"]]
+    axes, rows = panels[0], _compared(found)
     # the effect of a run that blew up is infinite, which is null in the file
     both = np.asarray([[np.inf if r[k] is None else r[k] for k in ("effect_larger", "effect_smaller")] for r in rows])
     finite = both[np.isfinite(both) & (both > 0)]
@@ -111,33 +130,39 @@ def draw_sensitivity(path: Path, table: Path) -> None:
         low = 10 ** np.floor(np.log10(max(float(finite.min()), largest * 10.0**-_DECADES)) - 0.1)
     edge = largest * (2.0 if logarithmic else 1.1)
     y = np.arange(len(rows))[::-1]
-    with figure(path, 7.0, 1.3 + 0.22 * len(rows)) as fig:
-        axes: Any = fig.subplots()
-        for is_control, color, label in ((True, BAD, "control"), (False, GOOD, "other parameter")):
-            use = np.asarray([r["control"] == is_control for r in rows])
-            if use.any():
-                length = np.minimum(np.maximum(size[use], low), edge) - low
-                axes.barh(y[use], length, left=low, height=0.66, color=color, alpha=0.45, label=label)
-                _marks(axes, both[use], y[use], low, edge, color)
-        for k in np.flatnonzero(~np.isfinite(size)):
-            axes.text(edge, y[k], "blows up  ", va="center", ha="right", fontsize=7)
-        for k in np.flatnonzero(size <= low):
-            text = "  no effect" if size[k] == 0 else f"  {size[k]:.0e}"
-            axes.text(low, y[k], text, va="center", fontsize=7, color=COLORS[6])
-        for face, label in (("black", f"times {found['factor']:g}"), ("white", f"divided by {found['factor']:g}")):
-            axes.plot([], [], "o", ms=4, mfc=face, mec="black", label=label)
-        axes.set_yticks(y, [r["parameter"] for r in rows])
-        beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7, "color": COLORS[6]}
-        for k, row in enumerate(rows):
-            axes.text(1.015, y[k], _value(row), **beside)
-        axes.set_ylim(-0.6, len(rows) - 0.4)
-        axes.set(xlabel="effect on what is observed (rms, in units of its range)", title="Which parameters matter")
-        if logarithmic:
-            axes.set_xscale("log")
-        axes.set_xlim(low, edge)
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(axis="y", length=0, labelsize=8)
-        fig.legend(loc="outside lower center", ncols=4)
+    for is_control, color, label in ((True, BAD, "control"), (False, GOOD, "other parameter")):
+        use = np.asarray([r["control"] == is_control for r in rows])
+        if use.any():
+            length = np.minimum(np.maximum(size[use], low), edge) - low
+            axes.barh(y[use], length, left=low, height=0.66, color=color, alpha=0.45, label=label)
+            _marks(axes, both[use], y[use], low, edge, color)
+    for k in np.flatnonzero(~np.isfinite(size)):
+        axes.text(edge, y[k], "blows up  ", va="center", ha="right", fontsize=7)
+    for k in np.flatnonzero(size <= low):
+        text = "  no effect" if size[k] == 0 else f"  {size[k]:.0e}"
+        axes.text(low, y[k], text, va="center", fontsize=7, color=COLORS[6])
+    for face, label in (("black", f"times {found['factor']:g}"), ("white", f"divided by {found['factor']:g}")):
+        axes.plot([], [], "o", ms=4, mfc=face, mec="black", label=label)
+    axes.set_yticks(y, [r["parameter"] for r in rows])
+    beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7, "color": COLORS[6]}
+    for k, row in enumerate(rows):
+        axes.text(1.015, y[k], _value(row), **beside)
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set(xlabel="effect on what is observed (rms, in units of its range)", title="Which parameters matter")
+    if logarithmic:
+        axes.set_xscale("log")
+    axes.set_xlim(low, edge)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0, labelsize=8)
+
+
+SENSITIVITY = Picture(
+    "sensitivity.json",
+    lambda found: (7.0, 1.3 + 0.22 * len(_compared(found))),
+    lambda fig, found: [fig.subplots()],
+    draw_sensitivity,
+    lambda fig, panels, found: fig.legend(loc="outside lower center", ncols=4),
+)
 
 
 def _marks(axes: Any, both: np.ndarray, y: np.ndarray, low: float, edge: float, color: str) -> None:
@@ -147,7 +172,7 @@ def _marks(axes: Any, both: np.ndarray, y: np.ndarray, low: float, edge: float, 
         axes.plot(effect[seen], y[seen], "o", ms=4, mfc=face, mec=color, mew=1.0)
 
 
-def _value(row: dict[str, Any]) -> str:
+def _value(row: Record) -> str:
     """Value and unit, with exponents raised."""
     unit = re.sub(r"\^(-?\d+)", r"$^{\1}$", row["unit"])
     return f"{row['value']:.4g}" + with_space(unit)

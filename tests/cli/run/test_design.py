@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from pdefit._util.atomic import write_json
-from pdefit.output.pictures.design import draw_design
+from pdefit.output.pictures.design import DESIGN
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13")
 
@@ -59,8 +58,7 @@ def test_figures_of_maps_and_of_what_is_undetermined(tmp_path):
                 for n, f, h in ((1, 8, 0.1), (2, 4, 0.3))
             ],
         }
-        write_json(tmp_path / f"{name}.json", content)
-        draw_design(tmp_path / f"{name}.png", tmp_path / f"{name}.json")
+        DESIGN.write(tmp_path / f"{name}.png", content)
         assert image.imread(tmp_path / f"{name}.png")[..., :3].std() > 0.05
 
 

@@ -7,8 +7,7 @@ import shutil
 import pytest
 from matplotlib import image
 
-from pdefit._util.atomic import write_json
-from pdefit.output.pictures.identifiability import draw_identifiability
+from pdefit.output.pictures.identifiability import IDENTIFIABILITY
 
 
 def rows_of(folder, name="identifiability.csv"):
@@ -52,8 +51,7 @@ def test_a_figure_of_controls_that_compensate(tmp_path):
         "matrix": {"by_products": False, "eigenvalues": [0.0, 1.0]},
         "products": {"by_products": True},
     }.items():
-        write_json(tmp_path / f"{name}.json", {"eigenvalues": None, **content, **more})
-        draw_identifiability(tmp_path / f"{name}.png", tmp_path / f"{name}.json")
+        IDENTIFIABILITY.write(tmp_path / f"{name}.png", {"eigenvalues": None, **content, **more})
         assert image.imread(tmp_path / f"{name}.png")[..., :3].std() > 0.05
 
 

@@ -9,11 +9,11 @@ import pytest
 from matplotlib import image
 from rich.console import Console
 
-from pdefit._util.atomic import write_json
-from pdefit.analysis.sensitivity import Effect
-from pdefit.cli.run.studies import _row, _table
+from pdefit._util.atomic import plain
+from pdefit.analysis.sensitivity import Effect, Sensitivity
+from pdefit.cli.run.studies import show_effects
 from pdefit.cli.runtime.terminal import RunsProgress
-from pdefit.output.pictures.studies import draw_sensitivity
+from pdefit.output.pictures.studies import SENSITIVITY
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13")
 EFFECTS = [
@@ -57,16 +57,15 @@ def test_a_system_without_scalar_parameters_is_refused(pdefit_inside, tmp_path):
 
 @pytest.mark.parametrize("effects", [EFFECTS, EFFECTS[1:2], EFFECTS[3:4], EFFECTS[:1]])
 def test_unusual_effects_are_drawn_and_tabulated(tmp_path, effects):
-    rows = [_row(k, e, e.parameter == "D") for k, e in enumerate(effects)]
-    write_json(tmp_path / "sensitivity.json", {"factor": 1.5, "parameters": rows})
-    draw_sensitivity(tmp_path / "sensitivity.png", tmp_path / "sensitivity.json")
+    found = Sensitivity(tuple(effects), 1.5, 7, ("D",))
+    SENSITIVITY.write(tmp_path / "sensitivity.png", plain(found.record()))
     assert image.imread(tmp_path / "sensitivity.png")[..., :3].std() > 0.02
     console = Console(file=io.StringIO(), width=80)
-    console.print(_table(effects, {"D"}))
+    show_effects(found, console)
     assert isinstance(console.file, io.StringIO)
     told = console.file.getvalue()
     assert ("blows up" in told) == (effects[0].parameter == "edge") and "drive" not in told
-    assert [r["blows_up"] for r in rows] == [e.parameter == "edge" for e in effects]
+    assert [r["blows_up"] for r in found.rows()] == [e.parameter == "edge" for e in effects]
 
 
 def test_progress_on_a_terminal_and_elsewhere(capsys):

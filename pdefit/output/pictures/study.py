@@ -1,0 +1,82 @@
+"""Figures of studies, drawn from their record on panels of their own or on given axes."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pdefit._util.atomic import plain, read_json
+from pdefit.output.pictures.style import figure, styled
+
+Record = dict[str, Any]
+
+
+@runtime_checkable
+class Study(Protocol):
+    """A result of an analysis that can be tabulated, recorded and drawn."""
+
+    def rows(self) -> list[Record]:
+        """The lines of its table."""
+        ...
+
+    def record(self) -> Record:
+        """The content of its JSON file, from which its figure is drawn."""
+        ...
+
+
+# a result, or the directory of a run
+Source = Study | str | Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A figure of a record.
+
+    **Arguments:**
+
+    - `file`: the name of the JSON file that holds the record.
+    - `size`: width and height in inches, by the record.
+    - `panels`: the axes of an empty figure, by the record.
+    - `draw`: the drawing of the record, on as many panels as are given.
+    - `frame`: legends and titles of the whole figure.
+    """
+
+    file: str
+    size: Callable[[Record], tuple[float, float]]
+    panels: Callable[[Any, Record], Sequence[Axes]]
+    draw: Callable[[Sequence[Axes], Record], None]
+    frame: Callable[[Any, Sequence[Axes], Record], None] = lambda fig, panels, record: None
+
+    def write(self, path: Path, record: Record) -> None:
+        """Draw a record, and save the figure.
+
+        **Arguments:** `path`, `record`: of the figure, and the content of a JSON file.
+        """
+        with figure(path, *self.size(record)) as fig:
+            self._fill(fig, record)
+
+    def show(self, found: Source, ax: Axes | Sequence[Axes] | None) -> list[Axes]:
+        """Draw a result on given axes, or in a new figure of pyplot; returns the axes.
+
+        **Arguments:** `found`, `ax`: the result or a run, and one or more axes; None for a new figure.
+        """
+        # loaded late: the command line saves figures without it
+        from matplotlib import pyplot
+
+        stored = isinstance(found, str | Path)
+        record = read_json(Path(found) / self.file) if stored else plain(found.record())
+        with styled():
+            if ax is None:
+                return [*self._fill(pyplot.figure(figsize=self.size(record), layout="constrained"), record)]
+            given = [ax] if isinstance(ax, Axes) else [*ax]
+            self.draw(given, record)
+            return given
+
+    def _fill(self, fig: Figure, record: Record) -> Sequence[Axes]:
+        panels = self.panels(fig, record)
+        self.draw(panels, record)
+        self.frame(fig, panels, record)
+        return panels
