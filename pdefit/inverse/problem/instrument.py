@@ -71,6 +71,14 @@ class AbstractObservationOperator(eqx.Module):
         """Test for an operator whose output may have the shape of a field, but lies at other points."""
         return False
 
+    @property
+    def shows_states(self) -> bool:
+        """Test for an operator whose data are values of the fields at their points, once `inverted` has undone the rest.
+
+        Trajectories of windows may then start from data. An operator that does not say so shows none.
+        """
+        return False
+
     def placed(self, positions: Mapping[str, Array]) -> "AbstractObservationOperator":
         """The operator at points that come with the data; itself if its own are fixed, or if it has none.
 
@@ -132,6 +140,10 @@ class ObserveAll(AbstractObservationOperator):
     def __call__(self, t, y, args):
         return named_fields(y)
 
+    @property
+    def shows_states(self):
+        return True
+
     def inverted(self, observations):
         return observations
 
@@ -157,6 +169,10 @@ class Select(AbstractObservationOperator):
             if name not in available:
                 raise unknown("field of the state", name, available)
         return {name: available[name] for name in self.fields}
+
+    @property
+    def shows_states(self):
+        return True
 
     def inverted(self, observations):
         return observations
@@ -192,6 +208,10 @@ class Subsample(AbstractObservationOperator):
         offset = self.offset if self.offset is not None else tuple((n - 1) // 2 for n in self.stride)
         points = tuple(slice(first, None, step) for first, step in zip(offset, self.stride, strict=True))
         return {name: value[points] for name, value in named_fields(y).items()}
+
+    @property
+    def shows_states(self):
+        return True
 
     def inverted(self, observations):
         return observations
@@ -240,6 +260,10 @@ class Compose(AbstractObservationOperator):
     @property
     def relocates(self):
         return any(operator.relocates for operator in self.operators)
+
+    @property
+    def shows_states(self):
+        return all(operator.shows_states for operator in self.operators)
 
     def placed(self, positions):
         return Compose(tuple(operator.placed(positions) for operator in self.operators))
