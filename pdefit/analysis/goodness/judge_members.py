@@ -8,7 +8,7 @@ import numpy as np
 from pdefit.analysis.goodness.assessment import Assessment
 from pdefit.analysis.goodness.evidence import Quality
 from pdefit.analysis.goodness.numbers import rounding
-from pdefit.analysis.goodness.quality import quality_of, root_mean_square_gap
+from pdefit.analysis.goodness.quality import quality_of, size_of_gaps
 from pdefit.analysis.goodness.verdict import decide
 from pdefit.data.known import Known
 from pdefit.inverse.members.result import MemberFits
@@ -46,7 +46,7 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
                         known,
                         fitted=int(found.free[e].sum()),
                         converged=bool(found.converged[e]),
-                        gap=root_mean_square_gap(functional, jnp.asarray(theta[e]), own),
+                        gap=size_of_gaps(functional, jnp.asarray(theta[e]), own),
                     )
                 },
                 rounding=rounding([(functional, own)]),

@@ -51,7 +51,7 @@ def quality_of(
     - `converged`: whether the optimizer found a minimum.
     - `falling`: as of `falling`; default NaN.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors; default NaN.
-    - `gap`: as of `root_mean_square_gap`; default 0.
+    - `gap`: as of `size_of_gaps`; default 0.
     - `heldout`: chi2 per value of frames that were kept out of the fit, and the number of their values.
     - `directions`: changes of the residuals with the fitted numbers, as `influences` returns them; without them weak
       structure is hidden behind what the numbers took up.
@@ -155,9 +155,7 @@ def falling(found: Fit) -> float:
     return float(1 - lowest[-1] / max(lowest[-1 - len(last) // _LAST], np.finfo(float).tiny))
 
 
-def root_mean_square_gap(
-    functional: Functional, theta: Float[Array, " p"], residuals: Mapping[str, np.ndarray]
-) -> float:
+def size_of_gaps(functional: Functional, theta: Float[Array, " p"], residuals: Mapping[str, np.ndarray]) -> float:
     """The root mean square gap between windows, in standard deviations of a gap; 0 without free node states.
 
     **Arguments:**

@@ -83,9 +83,7 @@ def straight(controls: Controls) -> Bool[Array, " p"]:
 
     An initial state is none: its limit keeps trajectories of the whole record near the data.
     """
-    return jnp.asarray(
-        controls.mask(lambda c: isinstance(c.transform, Identity | Scale) and (c.is_node or not c.is_state))
-    )
+    return jnp.asarray(controls.mask(lambda c: isinstance(c.transform, Identity | Scale) and c.kind != "initial"))
 
 
 class Box(NamedTuple):

@@ -131,14 +131,8 @@ class AbstractObservationOperator(eqx.Module):
         return {}
 
 
-class ObserveAll(AbstractObservationOperator):
-    """The operator that observes every field of the state.
-
-    For data with every field on the grid of the model. Not for hidden fields (`Select`) or other places (`At`).
-    """
-
-    def __call__(self, t, y, args):
-        return named_fields(y)
+class AbstractSelection(AbstractObservationOperator):
+    """An operator that observes values of fields as they are, at points of the grid."""
 
     @property
     def shows_states(self):
@@ -147,11 +141,21 @@ class ObserveAll(AbstractObservationOperator):
     def inverted(self, observations):
         return observations
 
+
+class ObserveAll(AbstractSelection):
+    """The operator that observes every field of the state.
+
+    For data with every field on the grid of the model. Not for hidden fields (`Select`) or other places (`At`).
+    """
+
+    def __call__(self, t, y, args):
+        return named_fields(y)
+
     def returned(self, values, coords):
         return dict(values)
 
 
-class Select(AbstractObservationOperator):
+class Select(AbstractSelection):
     """The operator that observes some fields of the state.
 
     For data that lack some fields. Not for places or averages: compose it with `At`, `Average` or `Subsample`.
@@ -170,18 +174,11 @@ class Select(AbstractObservationOperator):
                 raise unknown("field of the state", name, available)
         return {name: available[name] for name in self.fields}
 
-    @property
-    def shows_states(self):
-        return True
-
-    def inverted(self, observations):
-        return observations
-
     def returned(self, values, coords):
         return dict(values)
 
 
-class Subsample(AbstractObservationOperator):
+class Subsample(AbstractSelection):
     """The operator that observes every n-th point along the leading axes of all fields.
 
     For values at every n-th point of a finer model. Not for places between points (`At`), or averages over windows
@@ -208,13 +205,6 @@ class Subsample(AbstractObservationOperator):
         offset = self.offset if self.offset is not None else tuple((n - 1) // 2 for n in self.stride)
         points = tuple(slice(first, None, step) for first, step in zip(offset, self.stride, strict=True))
         return {name: value[points] for name, value in named_fields(y).items()}
-
-    @property
-    def shows_states(self):
-        return True
-
-    def inverted(self, observations):
-        return observations
 
 
 class Compose(AbstractObservationOperator):

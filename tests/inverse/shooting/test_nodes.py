@@ -10,7 +10,7 @@ from scipy.optimize import least_squares
 from small_systems import Decay, State
 
 import pdefit
-from pdefit.analysis.goodness.quality import root_mean_square_gap
+from pdefit.analysis.goodness.quality import size_of_gaps
 from pdefit.inverse.objective.compiled import weighted
 
 RESIDUALS = eqx.filter_jit(lambda f, theta: (f.residuals(theta), f.grouped_equations(theta).half_square))
@@ -48,7 +48,7 @@ def test_a_jump_is_a_residual_of_the_segment_before_it():
     assert np.all(found[3] == 0)
     np.testing.assert_allclose(half_squares, np.sum(np.asarray(r) ** 2, axis=1) / 2, rtol=1e-12)
     assert functional.continuity_values == 18
-    gap = root_mean_square_gap(functional, theta, weighted(functional, theta))
+    gap = size_of_gaps(functional, theta, weighted(functional, theta))
     np.testing.assert_allclose(gap, np.sqrt(np.sum(found**2) / 18), rtol=1e-9)
 
 
