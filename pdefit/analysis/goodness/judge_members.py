@@ -23,8 +23,8 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
     - `found`: the fits.
     - `known`: facts about the data of each.
     """
-    members, theta = found.members, np.asarray(found.theta)
-    residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(theta))
+    members, theta = found.members, jnp.asarray(found.theta)
+    residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], theta)
     residuals = {name: np.asarray(x) for name, x in residuals.items()}
     each = []
     for e in range(members.count):
@@ -46,7 +46,7 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
                         known,
                         fitted=int(found.free[e].sum()),
                         converged=bool(found.converged[e]),
-                        gap=size_of_gaps(functional, jnp.asarray(theta[e]), own),
+                        gap=size_of_gaps(functional, theta[e], own),
                     )
                 },
                 rounding=rounding([(functional, own)]),
