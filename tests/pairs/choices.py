@@ -121,7 +121,8 @@ AXES: dict[str, dict[str, Choice]] = {
             {"observe": pdefit.instruments.At()},
         ),
         "camera": Choice(
-            ("observe={name: camera, gain: 2.0, offset: 500.0, blur: 0.08}",), {"observe": pdefit.instruments.Camera()}
+            ("observe={name: camera, gain: 2.0, offset: 500.0, blur: 0.08}",),
+            {"observe": pdefit.instruments.Camera(blur=0.08)},
         ),
         "own": Choice(("observe={name: neighbours, share: 0.25}",), {"observe": Elsewhere()}),
     },
@@ -142,9 +143,6 @@ PLAIN: Chosen = {axis: next(iter(names)) for axis, names in AXES.items()}
 _MANY = "recordings", "members", "starts", "bootstrap", "profile", "profile of recordings"
 # what fails yet, by the choices that meet in it: a run of each is expected to fail
 FAILS: dict[frozenset[tuple[str, str]], str] = {
-    frozenset({("formulation", "nodes"), ("noise", "estimated")}): "gaps are weighed against noise of size 1",
-    frozenset({("formulation", "windows"), ("instrument", "camera")}): "windows start from blurred states",
-    frozenset({("formulation", "windows"), ("instrument", "own")}): "windows start from data as if they were states",
     **{
         frozenset({("solver", solver), ("adjoint", adjoint)}): "its gradient errs by more than its certificate allows"
         for solver in ("rkc", "imex")
@@ -198,7 +196,9 @@ def types_of(chosen: Chosen) -> Choices:
     for axis, names in AXES.items():
         types = names[chosen.get(axis, PLAIN[axis])].types
         given |= {k: given[k] | x if isinstance(x, frozenset) and k in given else x for k, x in types.items()}
-    if given.pop("predicted", False):
+    # a single variable needs a sigma where gaps are weighed against it, so residuals tell it
+    tied = (chosen.get("formulation"), chosen.get("noise")) == ("nodes", "estimated")
+    if given.pop("predicted", False) or tied:
         given["stages"] = (*given.get("stages", ())[:-1], _BY_PREDICTION)
     return Choices(**given)
 

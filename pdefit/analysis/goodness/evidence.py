@@ -18,6 +18,8 @@ LARGEST_CHI2 = 1.5
 LARGEST_CORRELATION = 0.05
 # standard errors that a number may be away from the minimum
 _NEAR = 0.1
+# root mean square gap between windows, in standard deviations of a gap, beyond which trajectories do not join
+_OPEN = 3.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Quality:
     - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
+    - `gap`: the root mean square gap between windows, in standard deviations of a gap; 0 without free node states.
     - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
     - `explained`: part of the variance of the data that the model explains, counting the numbers that were fitted.
     - `counts`: by variable of counts the values for one count; their sigma follows Poisson's law.
@@ -128,6 +131,7 @@ class Quality:
     windows_from_data: bool = False
     single_precision: bool = False
     remaining: float = float("nan")
+    gap: float = 0.0
     falling: float = float("nan")
     explained: float = 1.0
     counts: Mapping[str, float] = dataclasses.field(default_factory=dict)
@@ -139,8 +143,16 @@ class Quality:
 
     @property
     def at_minimum(self) -> bool:
-        """Test for a minimum: the optimizer recognised one, or numbers stand so near one that their errors hide the rest."""
-        return self.converged or self.remaining <= _NEAR
+        """Test for a minimum: the optimizer recognised one, or numbers stand so near one that their errors hide the rest.
+
+        Stiff gaps that are open fix the numbers by themselves, wherever the minimum is.
+        """
+        return self.converged or (self.remaining <= _NEAR and self.joined)
+
+    @property
+    def joined(self) -> bool:
+        """Test for windows of which each begins where the one before ends, within the standard deviation of a gap."""
+        return self.gap <= _OPEN
 
     @property
     def chi2_per_value(self) -> float:

@@ -15,7 +15,7 @@ from pdefit.analysis.goodness.evidence import Quality, far_below
 from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.judge_members import judge_members
 from pdefit.analysis.goodness.numbers import about_numbers, rounding, size_of_residuals
-from pdefit.analysis.goodness.quality import falling, quality_of, residual_films
+from pdefit.analysis.goodness.quality import falling, quality_of, residual_films, size_of_gaps
 from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
 from pdefit.data.known import Known
 from pdefit.inverse.fit.result import Fit
@@ -81,6 +81,7 @@ def judge(
             converged=found.converged and found.status == "done",
             falling=falling(found),
             remaining=float("nan") if spans is None else remaining(found, spans),
+            gap=size_of_gaps(part.functional, jnp.asarray(part.theta), part.residuals),
             heldout=_heldout(part, one, errors[k]),
             directions=along[k],
             finer=[changes[k] for changes in finer.changes.values()],

@@ -8,7 +8,7 @@ import numpy as np
 from pdefit.analysis.goodness.assessment import Assessment
 from pdefit.analysis.goodness.evidence import Quality
 from pdefit.analysis.goodness.numbers import rounding
-from pdefit.analysis.goodness.quality import quality_of
+from pdefit.analysis.goodness.quality import quality_of, size_of_gaps
 from pdefit.analysis.goodness.verdict import decide
 from pdefit.data.known import Known
 from pdefit.inverse.members.result import MemberFits
@@ -23,8 +23,8 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
     - `found`: the fits.
     - `known`: facts about the data of each.
     """
-    members, theta = found.members, np.asarray(found.theta)
-    residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(theta))
+    members, theta = found.members, jnp.asarray(found.theta)
+    residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], theta)
     residuals = {name: np.asarray(x) for name, x in residuals.items()}
     each = []
     for e in range(members.count):
@@ -46,6 +46,7 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
                         known,
                         fitted=int(found.free[e].sum()),
                         converged=bool(found.converged[e]),
+                        gap=size_of_gaps(functional, theta[e], own),
                     )
                 },
                 rounding=rounding([(functional, own)]),

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from pdefit.analysis.goodness.evidence import Correlation, Quality, far_below
 from pdefit.analysis.goodness.explained import suspects, without_discretisation
@@ -15,7 +16,7 @@ from pdefit.analysis.goodness.structure import SURE, ResidualFilm, structures
 from pdefit.data.known import Known
 from pdefit.inverse.controls.paths import holder
 from pdefit.inverse.fit.result import Fit
-from pdefit.inverse.objective.compiled import sum_of_squares
+from pdefit.inverse.objective.compiled import VALUE, sum_of_squares
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.held import Held
 from pdefit.systems.interpolant import Interpolant
@@ -34,6 +35,7 @@ def quality_of(
     converged: bool,
     falling: float = float("nan"),
     remaining: float = float("nan"),
+    gap: float = 0.0,
     heldout: tuple[float, int] | None = None,
     directions: Sequence[Mapping[str, np.ndarray]] = (),
     finer: Sequence[Mapping[str, np.ndarray]] = (),
@@ -49,6 +51,7 @@ def quality_of(
     - `converged`: whether the optimizer found a minimum.
     - `falling`: as of `falling`; default NaN.
     - `remaining`: the largest change of a number that a Newton step would make, in standard errors; default NaN.
+    - `gap`: as of `size_of_gaps`; default 0.
     - `heldout`: chi2 per value of frames that were kept out of the fit, and the number of their values.
     - `directions`: changes of the residuals with the fitted numbers, as `influences` returns them; without them weak
       structure is hidden behind what the numbers took up.
@@ -73,6 +76,7 @@ def quality_of(
         windows_from_data=functional.problem.nodes is not None,
         single_precision=jax.tree.leaves(functional.problem.y0)[0].dtype == jnp.float32,
         remaining=remaining,
+        gap=gap,
         falling=falling,
     )
     if not finer or not (quality.misses or not quality.at_minimum):
@@ -149,6 +153,21 @@ def falling(found: Fit) -> float:
         return float("nan")
     lowest = np.fmin.accumulate(last)
     return float(1 - lowest[-1] / max(lowest[-1 - len(last) // _LAST], np.finfo(float).tiny))
+
+
+def size_of_gaps(functional: Functional, theta: Float[Array, " p"], residuals: Mapping[str, np.ndarray]) -> float:
+    """The root mean square gap between windows, in standard deviations of a gap; 0 without free node states.
+
+    **Arguments:**
+
+    - `functional`, `theta`: the objective, and the estimate, (p,).
+    - `residuals`: the weighted residuals there, by variable (S, I, ...).
+    """
+    if not functional.continuity_values:
+        return 0.0
+    rest = sum_of_squares(dict(residuals)) + 2 * float(functional.extra_value(theta))
+    square = 2 * float(VALUE(functional, theta)) - rest
+    return float(np.sqrt(max(square, 0.0) / functional.continuity_values))
 
 
 def by_frame(functional: Functional, name: str, values: np.ndarray) -> np.ndarray:

@@ -66,6 +66,8 @@ def decide(evidence: Assessment) -> Verdict:
     name, worst = max(each.items(), key=lambda one: WORDS.index(one[1].word))
     reasons = worst.reasons
     fit = evidence.recordings[name]
+    if not fit.joined:
+        reasons = (f"trajectories do not join: gaps between windows are {fit.gap:.2g} times their sigma", *reasons)
     if not fit.converged and fit.at_minimum:
         near = f"the optimizer was stopped, but a Newton step moves no number by more than {fit.remaining:.1g} standard errors"
         reasons += (near,)
@@ -153,6 +155,9 @@ def _limited(fit: Quality, evidence: Assessment) -> tuple[str, ...]:
 def _fitted(fit: Quality, limit: str) -> Verdict:
     """Verdict on residuals without structure; `limit` says how far finer steps and cells move the estimates."""
     chi2 = fit.chi2_per_value
+    if not fit.joined:
+        wider = "question the equation, or state the error that it may make in a window (formulation.continuity)"
+        return Verdict(MISSES, (f"chi2 per value {chi2:.3g}, because each window begins anew",), wider)
     if far_below(fit.chi2, fit.values, fit.sigma_known):
         far = f"residuals are far below sigma (chi2 per value {chi2:.1e})"
         # as many unknowns as values leave nothing over

@@ -250,6 +250,7 @@ class Settings:
             formulation=self.formulation,
             observe=self.observe,
             stages=() if self.stages.open else tuple(self.stages.stages),
+            states=frozenset("node" for path in self.controls if path.split(".")[0] == "nodes"),
         )
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from pdefit._util.errors import PdefitError
 from pdefit.cli.run.experiment import Experiment
 from pdefit.inverse.fit.likelihoods import PredictedVariance
 from pdefit.inverse.fit.reweight import ByPrediction, Reweight
@@ -14,8 +15,9 @@ def with_estimated_sigma(exp: Experiment, refused: str = "") -> Experiment:
     """The experiment with an estimated sigma of each variable that was given none.
 
     A fit begins with the spread of each variable for its sigma, and residuals decide between the rounds of the last stage.
-    All recordings share the sigma of a variable. A single variable needs no sigma. Several keep sigma 1, and a line says so,
-    if residuals cannot tell the sigma of each of them.
+    All recordings share the sigma of a variable. A single variable needs no sigma, unless gaps between windows are weighed
+    against it. Several keep sigma 1, and a line says so, if residuals cannot tell the sigma of each of them. With gaps such
+    a fit is refused.
 
     **Arguments:**
 
@@ -24,18 +26,26 @@ def with_estimated_sigma(exp: Experiment, refused: str = "") -> Experiment:
     """
     observed = exp.first.observed
     unstated = [n for n in observed if all(n in one.source.unstated for one in exp.each.values())]
-    if len(observed) < 2 or not unstated:
+    weighed = exp.functional.continuity_values > 0
+    if not unstated or (len(observed) < 2 and not weighed):
         return exp
     data = [part.observations for part, _ in exp.functional.parts(exp.functional.theta0)]
     known = {n: np.concatenate([np.asarray(x.values[n])[np.asarray(x.mask[n])] for x in data]) for n in unstated}
-    fewest, unknowns = min(x.size for x in known.values()), exp.functional.controls.size
+    # node states that gaps tie count once
+    unknowns = exp.functional.tangents if weighed else exp.functional.controls.size
+    fewest, reweighted = min(x.size for x in known.values()), any(isinstance(s.reweight, Reweight) for s in exp.stages)
     reasons = {
         refused: bool(refused),
-        "logarithms have one scale": logarithms(exp.first.problem.observe) >= {*observed},
-        "a stage has reweight": any(isinstance(stage.reweight, Reweight) for stage in exp.stages),
-        f"{fewest} values of one of them cannot tell it beside {unknowns} unknowns": fewest <= unknowns,
+        "logarithms have one scale": not weighed and logarithms(exp.first.problem.observe) >= {*observed},
+        "a stage has reweight": reweighted,
+        f"{fewest} values of a variable cannot tell it beside {unknowns} unknowns": fewest <= unknowns,
     }
     if refused := next((reason for reason, holds in reasons.items() if holds), ""):
+        if weighed and not reweighted:
+            raise PdefitError(
+                f"Gaps between windows are weighed against the noise of {', '.join(unstated)}, whose sigma nobody stated and "
+                f"residuals cannot tell, because {refused}; state data.sigma"
+            )
         line = f"one sigma for all variables ({', '.join(unstated)}): {refused}; data.sigma can state one for each"
         return dataclasses.replace(exp, choices=(*exp.choices, line))
     spreads = {n: float(np.std(x)) or 1.0 for n, x in known.items()}

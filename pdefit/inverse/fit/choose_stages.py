@@ -179,13 +179,13 @@ def _windows(functional: Functional) -> list[float]:
     """
     ts, data = functional.observations.ts, functional.observations
     fields, shown = named_fields(functional.problem.y0), functional.observed
-    # through an unknown instrument no state is observed
+    # through an unknown instrument, or one that hides states, no state is observed
     complete = not any(c.path.startswith("observe.") for c in functional.controls.items) and all(
         name in shown and shown[name].shape == x.shape and name not in data.positions and bool(np.all(data.mask[name]))
         for name, x in fields.items()
     )
-    whole = isinstance(functional.formulation, Single)
-    if not (complete and whole and ts.size >= _FRAMES) or not _far(functional, _FAR):
+    whole, shows = isinstance(functional.formulation, Single), functional.problem.observe.shows_states
+    if not (complete and shows and whole and ts.size >= _FRAMES) or not _far(functional, _FAR):
         return []
     frame = float(np.median(np.diff(ts)))
     counts = dict.fromkeys([1, round((ts.size - 1) / 10), round((ts.size - 1) / 3)])

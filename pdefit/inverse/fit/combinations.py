@@ -18,6 +18,7 @@ from pdefit.inverse.optimizers.collocation import Collocation
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Segments, Single
+from pdefit.inverse.shooting.nodes import hides_states
 from pdefit.inverse.shooting.trajectories import demand_influence
 from pdefit.systems.capabilities import AbstractDataState
 from pdefit.systems.system import AbstractSystem
@@ -158,6 +159,9 @@ def _of_windows(c: Choices) -> Iterator[str]:
             f"Windows and nudges take states from data on the points of the fields, which {type(c.observe).__name__} does "
             f"not show; use formulation=single, without stages that have a window or a nudge"
         )
+    from_data = [x for x in cut if isinstance(x, Segments) and not ("node" in c.states and x == c.formulation)]
+    if from_data and not c.observe.shows_states and not finds:
+        yield hides_states(c.observe)
     if c.begins_before and c.states and c.stages and isinstance(c.stages[-1].formulation, Segments):
         yield (
             "The last stage has windows, of which the first holds the unknown initial state at its guess, because nothing "

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.trees import cast, demand_float64
+from pdefit._util.trees import cast, demand_float64, named_fields
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import step_error
@@ -30,6 +30,7 @@ from pdefit.inverse.problem.instrument import check_observed
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import continuity_sigma
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Single
+from pdefit.inverse.shooting.nodes import check_shown
 from pdefit.inverse.shooting.trajectories import (
     bound,
     cut,
@@ -155,6 +156,8 @@ class Functional(AbstractRecord):
         # adaptive steps follow, the smallest of which may be tiny
         layout = formulation.layout(ts, np.inf) if adaptive else laid_out(formulation, self.at, theta, ts, self.dt)
         nodes = formulation.node_states(before, self.observations, layout)
+        if nodes is not None:
+            check_shown(before, self.observations, [*named_fields(before.y0)])
         if nodes is not None and self.observations.first_frame:
             # nothing is seen there, and the state is known or guessed
             nodes = jax.tree.map(lambda x, y: x.at[0].set(y), nodes, before.y0)

@@ -79,8 +79,11 @@ def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
 
 
 def straight(controls: Controls) -> Bool[Array, " p"]:
-    """The elements of theta that are numbers in a unit of their own, so that their size means nothing; no states."""
-    return jnp.asarray(controls.mask(lambda c: isinstance(c.transform, Identity | Scale) and not c.is_state))
+    """The elements of theta that are numbers or node states in a unit of their own, so that their size means nothing.
+
+    An initial state is none: its limit keeps trajectories of the whole record near the data.
+    """
+    return jnp.asarray(controls.mask(lambda c: isinstance(c.transform, Identity | Scale) and c.kind != "initial"))
 
 
 class Box(NamedTuple):

@@ -107,7 +107,7 @@ class LevenbergMarquardt(AbstractOptimizer):
     - `decrement`: converged when the Newton decrement g^T A^-1 g is below this, in units of the variance of residuals,
       where these are not far below sigma; default 0.01. 0 goes on to the minimum itself.
     - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 with `Log`. With
-      `Identity` or `Scale` it counts in sizes of a number above 1.
+      `Identity` or `Scale` it counts in sizes of a number or node state above 1.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """

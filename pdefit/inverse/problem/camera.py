@@ -47,7 +47,8 @@ class Camera(AbstractObservationOperator):
     slope, so a fit starts from a positive one. The mean over an exposure is Simpson's rule along steps of `RK4`, with the
     parameters of the fit.
 
-    A guess from data, and the start of a segment, undo gain, offset and drift exactly. They leave blur and exposure.
+    A guess from data undoes gain, offset and drift exactly, and leaves blur and exposure. The start of a window does so,
+    too, but is refused behind a blur or an exposure, which hide the state.
 
     **Arguments:**
 
@@ -125,6 +126,10 @@ class Camera(AbstractObservationOperator):
     @property
     def takes_state(self):
         return self.exposure > 0
+
+    @property
+    def shows_states(self):
+        return self.blur is None and not self.exposure
 
     def moved(self, coords):
         return {name: coords[name] for name in self.fields or coords if name in coords}

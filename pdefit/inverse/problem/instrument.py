@@ -71,6 +71,14 @@ class AbstractObservationOperator(eqx.Module):
         """Test for an operator whose output may have the shape of a field, but lies at other points."""
         return False
 
+    @property
+    def shows_states(self) -> bool:
+        """Test for an operator whose data are values of the fields at their points, once `inverted` has undone the rest.
+
+        Trajectories of windows may then start from data. An operator that does not say so shows none.
+        """
+        return False
+
     def placed(self, positions: Mapping[str, Array]) -> "AbstractObservationOperator":
         """The operator at points that come with the data; unchanged if it has fixed points or no points.
 
@@ -123,7 +131,18 @@ class AbstractObservationOperator(eqx.Module):
         return {}
 
 
-class ObserveAll(AbstractObservationOperator):
+class AbstractSelection(AbstractObservationOperator):
+    """An operator that observes values of fields as they are, at points of the grid."""
+
+    @property
+    def shows_states(self):
+        return True
+
+    def inverted(self, observations):
+        return observations
+
+
+class ObserveAll(AbstractSelection):
     """The operator that observes every field of the state.
 
     For data with every field on the grid of the model. Not for hidden fields (`Select`) or other places (`At`).
@@ -132,14 +151,11 @@ class ObserveAll(AbstractObservationOperator):
     def __call__(self, t, y, args):
         return named_fields(y)
 
-    def inverted(self, observations):
-        return observations
-
     def returned(self, values, coords):
         return dict(values)
 
 
-class Select(AbstractObservationOperator):
+class Select(AbstractSelection):
     """The operator that observes some fields of the state.
 
     For data that lack some fields. Not for places or averages: compose it with `At`, `Average` or `Subsample`.
@@ -158,14 +174,11 @@ class Select(AbstractObservationOperator):
                 raise unknown("field of the state", name, available)
         return {name: available[name] for name in self.fields}
 
-    def inverted(self, observations):
-        return observations
-
     def returned(self, values, coords):
         return dict(values)
 
 
-class Subsample(AbstractObservationOperator):
+class Subsample(AbstractSelection):
     """The operator that observes every n-th point along the leading axes of all fields.
 
     For values at every n-th point of a finer model. Not for places between points (`At`), or averages over windows
@@ -192,9 +205,6 @@ class Subsample(AbstractObservationOperator):
         offset = self.offset if self.offset is not None else tuple((n - 1) // 2 for n in self.stride)
         points = tuple(slice(first, None, step) for first, step in zip(offset, self.stride, strict=True))
         return {name: value[points] for name, value in named_fields(y).items()}
-
-    def inverted(self, observations):
-        return observations
 
 
 class Compose(AbstractObservationOperator):
@@ -240,6 +250,10 @@ class Compose(AbstractObservationOperator):
     @property
     def relocates(self):
         return any(operator.relocates for operator in self.operators)
+
+    @property
+    def shows_states(self):
+        return all(operator.shows_states for operator in self.operators)
 
     def placed(self, positions):
         return Compose(tuple(operator.placed(positions) for operator in self.operators))

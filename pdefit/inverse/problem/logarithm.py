@@ -26,6 +26,10 @@ class Logarithm(AbstractObservationOperator):
     def __call__(self, t, y, args):
         return {n: jnp.log(x) if n in self.fields else x for n, x in named_fields(y).items()}
 
+    @property
+    def shows_states(self):
+        return True
+
     def inverted(self, observations):
         values, mask = observations.values, observations.mask
         numbers = {n: jnp.where(mask[n], jnp.exp(x), 0.0) if n in self.fields else x for n, x in values.items()}

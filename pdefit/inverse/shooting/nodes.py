@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
+from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.problem.observed_fields import observed_fields
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractDataState
@@ -63,6 +64,28 @@ def node_states(problem: Problem, observations: Observations, nodes: np.ndarray)
     return jax.tree.unflatten(jax.tree.structure(problem.y0), [state(n, x) for n, x in fields.items()])
 
 
+def hides_states(observe: AbstractObservationOperator) -> str:
+    """The sentence about windows from the data of an instrument that shows no states."""
+    return (
+        f"Windows start from states in the data, which {type(observe).__name__} does not show; make nodes.<field> controls, or "
+        f"use formulation=single (blur, averages and exposures hide states; an instrument of your own states shows_states)"
+    )
+
+
+def check_shown(problem: Problem, observations: Observations, names: Sequence[str]) -> None:
+    """Refuse node states from data that an instrument does not show as states.
+
+    **Arguments:**
+
+    - `problem`, `observations`: as of `node_states`.
+    - `names`: the fields whose node states stay at the data.
+    """
+    fields, data = named_fields(problem.y0), observations.values
+    seen = [n for n in names if n in data and data[n].shape[1:] == np.shape(fields[n])]
+    if any(n not in observations.positions for n in seen) and not problem.observe.shows_states:
+        raise PdefitError(hides_states(problem.observe))
+
+
 def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, controls: Sequence[str]) -> None:
     """Refuse node states that are neither observed nor free.
 
@@ -71,6 +94,7 @@ def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, 
     - `problem`, `observations`, `nodes`: as of `node_states`.
     - `controls`: the paths of the controls.
     """
+    check_shown(problem, observations, [n for n in named_fields(problem.y0) if node_path(problem, n) not in controls])
     frames, every = observations.at(nodes), np.arange(nodes.size)
     measured = observed_fields(problem, frames)
     for name, like in named_fields(problem.y0).items():

@@ -57,6 +57,14 @@ REFINED = Quality(chi2=100.0, values=10_000, whiteness=None, controls=2, converg
         # numbers at the minimum, whatever the optimizer says
         ({"converged": False, "remaining": 0.05}, FITTED, "no number by more than 0.05 standard errors"),
         ({"converged": False, "remaining": 0.2, "falling": 0.3}, STOPPED, "30.0%"),
+        # open gaps fix the numbers wherever the minimum is, and hide what the model misses
+        (
+            {"converged": False, "remaining": 1e-3, "gap": 1e3},
+            STOPPED,
+            "trajectories do not join: gaps between windows are",
+        ),
+        ({"converged": False, "remaining": 1e-3, "gap": 1.0}, FITTED, "no number by more than 0.001 standard errors"),
+        ({"gap": 10.0}, MISSES, "trajectories do not join"),
         ({"converged": False, "falling": 0.01, "chi2": 1.2} | _white(0.2, 0.01), STOPPED_AND_MISSES, "along x (0.20"),
         ({"converged": False, "falling": 0.2, "chi2": 1.2} | _white(0.2, 0.01), STOPPED, "iterations"),
         # 25 of chi2, beside 10 and 100 that the last evaluations took away

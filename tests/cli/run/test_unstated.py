@@ -40,6 +40,22 @@ dt: 0.5
 stages: {main: {optimizer: {name: levenberg_marquardt, tolerance: 1.0e-10}, max_iterations: 30}}
 controls: {a: identity, b: identity, c: identity}
 """
+BENT = (
+    EQUATIONS.replace("    v: jax.Array\n", "")
+    .replace("1e3 * (self.a + self.c * t), 1e-3 * (self.b + self.c * t)", "1e3 * (self.a + self.c * t)")
+    .replace("jnp.zeros(()), jnp.zeros(())", "jnp.zeros(())")
+)
+BENT = BENT.replace("class Sizes", "class Bent").replace("    b: jax.Array = pdefit.parameter(positive=False)\n", "")
+WINDOWS = """
+# A line that bends, in windows.
+defaults: [override /formulation: segments]
+system: {name: bent, a: 0.5, c: 2.0}
+data: {path: DATA, variables: {u: u}, time: t}
+dt: 0.25
+formulation: {length: 1.0, continuity: 1.0e-4}
+stages: {main: {optimizer: {name: levenberg_marquardt, tolerance: 1.0e-10}, max_iterations: 30}}
+controls: {a: identity, c: identity, nodes: {u: {guess: data}}}
+"""
 SIZES, NOISE = np.array([1e3, 1e-3]), np.array([0.5, 0.02])
 
 
@@ -90,6 +106,27 @@ def test_where_residuals_cannot_tell_a_line_says_that_all_share_one(case, why):
     (line,) = made.choices[len(before) :]
     assert line.startswith("one sigma for all variables (u, v)") and why in line
     assert made.stages == bare.stages and made.functional is bare.functional
+
+
+def test_a_single_variable_has_a_sigma_where_gaps_are_weighed_against_it(tmp_path):
+    """Windows of a line that bends, joined by gaps of about 1 beside noise of 50."""
+    ts = np.arange(17) / 4
+    design = 1e3 * np.stack([1 + 0 * ts, ts, ts**2 / 2], 1)
+    values = design @ [2.0, 1.0, 3.0] + 50 * np.random.default_rng(0).standard_normal(17)
+    (tmp_path / "bent.csv").write_text(
+        "t,u\n" + "\n".join(f"{t},{u!r}" for t, u in zip(ts, values.tolist(), strict=True))
+    )
+    (tmp_path / "bent.py").write_text(BENT)
+    (tmp_path / "bent.yaml").write_text(WINDOWS.replace("DATA", str(tmp_path / "bent.csv")))
+    exp = pdefit.load_experiment(tmp_path / "bent.yaml", equations=tmp_path / "bent.py")
+    assert exp.estimated == {"u": True} and exp.stages[-1].reweight is not None
+    found, (best, square, *_) = exp.fit(), np.linalg.lstsq(design, values)
+    error = 1e3 * np.sqrt(np.diag(np.linalg.inv(design.T @ design)))[1:] * np.sqrt(square[0] / 14) / 1e3
+    assert np.all(np.abs(np.asarray(found.theta[:2]) - best[1:]) < 0.01 * error)
+    np.testing.assert_allclose(found.functional.observations.sigma["u"].max(), np.sqrt(square[0] / 14), rtol=2e-3)
+    bare = dataclasses.replace(exp, stages=[dataclasses.replace(exp.stages[-1], reweight=None)])
+    with pytest.raises(pdefit.PdefitError, match=r"because members share one program; state data\.sigma"):
+        with_estimated_sigma(bare, "members share one program")
 
 
 def test_sigma_where_nothing_was_measured_is_no_sigma_of_the_data():

@@ -114,6 +114,21 @@ def test_hidden_fields_far_from_the_data_are_drawn_to_them():
         stage.optimizer.on(smooth)
 
 
+class Sum(pdefit.instruments.AbstractObservationOperator):
+    """Each cell with its neighbour, on as many points."""
+
+    def __call__(self, t, y, args):
+        return {"u": y.u + jnp.roll(y.u, 1)}
+
+
+def test_windows_are_not_taken_where_the_instrument_hides_states():
+    far = fisher_functional(guess=(0.2, 4.0), count=17)
+    assert len(choose_stages(far).stages) > 1
+    for hidden in (Sum(), pdefit.instruments.Camera(blur=1.0).on(far.problem.system)):
+        (stage,) = choose_stages(eqx.tree_at(lambda f: f.problem.observe, far, hidden)).stages
+        assert stage.formulation is None
+
+
 def test_windows_grow_where_the_guess_is_far_from_data_that_show_every_state():
     # windows start from noisy states, so the last stage must not have any
     far = fisher_functional(guess=(0.2, 4.0), count=17, noise=0.02)

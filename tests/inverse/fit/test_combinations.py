@@ -5,6 +5,7 @@ import re
 import equinox as eqx
 import pytest
 from problems import decays
+from small_systems import Decay
 
 import pdefit
 from pdefit.inverse.fit.combinations import Choices, refusal
@@ -13,6 +14,14 @@ from pdefit.inverse.members.bootstrap import Bootstrap, check_bootstrap
 
 LM, BACK = pdefit.optimizers.LevenbergMarquardt(), pdefit.adjoints.Backsolve()
 WINDOWS = pdefit.formulations.Segments(1.0)
+CAMERA = pdefit.instruments.Camera
+
+
+class Own(pdefit.instruments.AbstractObservationOperator):
+    """An instrument that does not say whether it shows states."""
+
+    def __call__(self, t, y, args):
+        return {"u": y.u}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +48,15 @@ WINDOWS = pdefit.formulations.Segments(1.0)
         (Choices(formulation=WINDOWS, states=frozenset({"initial"})), "y0 has no influence"),
         (Choices(stages=(pdefit.Stage(LM, 4, pdefit.formulations.Single(nudge=0.1)),),
                  observe=pdefit.instruments.At()), "which At does not show"),
+        (Choices(formulation=WINDOWS, system=Decay, observe=Own()), "^Windows start from states in the data, which Own"),
+        (Choices(stages=(pdefit.Stage(LM, 4, WINDOWS),), system=Decay, observe=Own()), "which Own does not show"),
+        (Choices(formulation=WINDOWS, observe=Own(), states=frozenset({"node"})), "^$"),
+        (Choices(formulation=WINDOWS, system=Decay, observe=CAMERA(blur=0.1)), "which Camera does not show"),
+        (Choices(formulation=WINDOWS, system=Decay, observe=CAMERA(exposure=0.1)), "which Camera does not show"),
+        (Choices(formulation=WINDOWS, system=Decay, observe=pdefit.instruments.Average(3.0)), "which Average does not show"),
+        (Choices(formulation=WINDOWS, observe=CAMERA(gain=2.0)), "^$"),
+        (Choices(formulation=WINDOWS,
+                 observe=pdefit.instruments.Compose((CAMERA(), pdefit.instruments.Logarithm("u")))), "^$"),
     ],
 )  # fmt: skip
 def test_a_sentence_says_why_and_nothing_is_said_where_they_go_together(choices, said):

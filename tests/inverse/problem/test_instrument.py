@@ -41,6 +41,10 @@ class Clamp(pdefit.instruments.AbstractObservationOperator):
     def __call__(self, t, y, args):
         return {self.name: self.gain * jnp.exp(-self.bleaching * t) * y.u * (args(t).astype(y.u.dtype) + 1)}
 
+    @property
+    def shows_states(self):
+        return True
+
 
 def problem(k=1.0, gain=2.0, rate=1.5, name="u"):
     system = Driven(k=k)

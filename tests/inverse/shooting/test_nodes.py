@@ -6,8 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import MASSES, VALUE, planets, planets_functional, positions_functional
+from scipy.optimize import least_squares
+from small_systems import Decay, State
 
 import pdefit
+from pdefit.analysis.goodness.quality import size_of_gaps
 from pdefit.inverse.objective.compiled import weighted
 
 RESIDUALS = eqx.filter_jit(lambda f, theta: (f.residuals(theta), f.grouped_equations(theta).half_square))
@@ -45,6 +48,8 @@ def test_a_jump_is_a_residual_of_the_segment_before_it():
     assert np.all(found[3] == 0)
     np.testing.assert_allclose(half_squares, np.sum(np.asarray(r) ** 2, axis=1) / 2, rtol=1e-12)
     assert functional.continuity_values == 18
+    gap = size_of_gaps(functional, theta, weighted(functional, theta))
+    np.testing.assert_allclose(gap, np.sqrt(np.sum(found**2) / 18), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +169,70 @@ def test_what_cannot_be_tied_is_refused(options, message):
     with pytest.raises(pdefit.PdefitError) as error:
         positions_functional(**options)
     assert message in str(error.value)
+
+
+class Mixed(pdefit.instruments.AbstractObservationOperator):
+    """Each value with its neighbour, under the name and in the shape of the field."""
+
+    shows: bool = False
+
+    def __call__(self, t, y, args):
+        return {"u": y.u + 0.25 * jnp.roll(y.u, 1)}
+
+    @property
+    def shows_states(self):
+        return self.shows
+
+    def inverted(self, observations):
+        # by the eigenvectors of what has wrapped ends
+        factor = 1 + 0.25 * jnp.exp(-2j * jnp.pi * jnp.arange(3) / 3)
+        field = jnp.fft.ifft(jnp.fft.fft(observations.values["u"]) / factor[None]).real
+        return eqx.tree_at(lambda o: o.values["u"], observations, field)
+
+
+def decaying(observe, values, nodes=None, sigma=1e-3, **options):
+    """A rate from windows of two frames."""
+    data = pdefit.Observations.build(np.linspace(0.0, 2.0, 5), {"u": values}, sigma)
+    problem, controls = pdefit.Problem(Decay(k=0.5), State(jnp.ones(3)), observe), {"k": pdefit.transforms.Log()}
+    controls |= {} if nodes is None else {"nodes": {"u": nodes}}
+    formulation = pdefit.formulations.Segments(1.0, **options)
+    return pdefit.Functional(problem, data, controls, dt=0.1, formulation=formulation)
+
+
+def test_windows_start_from_data_only_where_the_instrument_says_how():
+    truth = np.exp(-0.7 * np.linspace(0.0, 2.0, 5))[:, None] * Decay.start
+    seen = truth + 0.25 * np.roll(truth, 1, axis=1)
+    for nodes in (None, pdefit.transforms.Identity()):
+        start = decaying(Mixed(shows=True), seen, nodes).problem.nodes.u
+        np.testing.assert_allclose(start, truth[[0, 2]], rtol=1e-12)
+    with pytest.raises(pdefit.PdefitError, match=r"which Mixed does not show; make nodes\.<field> controls"):
+        decaying(Mixed(), seen)
+    assert decaying(Mixed(), seen, pdefit.transforms.Identity()).controls.nodes
+    # a stage has its windows from the data, too
+    whole = pdefit.Functional(
+        pdefit.Problem(Decay(k=0.5), State(jnp.ones(3)), Mixed()),
+        pdefit.Observations.build(np.linspace(0.0, 2.0, 5), {"u": seen}, 1e-3),
+        {"k": pdefit.transforms.Log()},
+        dt=0.1,
+    )
+    with pytest.raises(pdefit.PdefitError, match="which Mixed does not show"):
+        whole.reformulated(pdefit.formulations.Segments(1.0), whole.theta0)
+
+
+def test_nodes_in_a_unit_of_their_own_are_reached_in_few_evaluations():
+    """Values of 1e4 with noise of 100: a limit of two of this unit would take 100 evaluations."""
+    ts, random = np.linspace(0.0, 2.0, 5), np.random.default_rng(0)
+    seen = 1e4 * np.exp(-0.7 * ts)[:, None] * Decay.start + 100 * random.standard_normal((5, 3))
+    functional = decaying(
+        pdefit.instruments.ObserveAll(), seen, pdefit.transforms.Identity(), sigma=100.0, continuity=1e-4
+    )
+    found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt(decrement=0.0)], max_iterations=30)
+    assert found.converged
+    # one trajectory, by its exact solution
+    best = least_squares(
+        lambda x: ((x[1:] * 1e4 * np.exp(-x[0] * ts)[:, None] - seen) / 100).ravel(), [0.5, *Decay.start], xtol=1e-14
+    )
+    np.testing.assert_allclose(found.problem.system.k, best.x[0], rtol=1e-4)
 
 
 def test_other_windows_need_something_else_to_find():
