@@ -28,7 +28,7 @@ def unmeasured(monkeypatch):
     monkeypatch.setattr("pdefit.analysis.goodness.discretisation._refuse_dear", lambda *_: None)
     half, none, nothing = np.full(2, 0.01), np.zeros((2, 2)), np.zeros(2)
     parts = "", none, half, half, half, half, half, 9, none, nothing, (), ("D", "r"), ("", "")
-    return pdefit.Intervals(*parts, pdefit.load_experiment("reaction/fisher_front").functional.controls)
+    return pdefit.Intervals(*parts, pdefit.load_experiment("reaction/fisher_front").functional.controls, half > 0)
 
 
 def test_intervals_of_data_without_noise_measure_no_shift(unmeasured):
