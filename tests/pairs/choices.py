@@ -112,8 +112,7 @@ AXES: dict[str, dict[str, Choice]] = {
             {"stages": (pdefit.Stage(_CG, 4, pdefit.formulations.Single(nudge=0.2)), pdefit.Stage(_LM))},
         ),
     },
-    # at a minimum float32 fails the certificate, which has a test of its own
-    "precision": {"float64": Choice(), "float32": Choice(("dtype=float32", "certificate=warn"))},
+    "precision": {"float64": Choice(), "float32": Choice(("dtype=float32",))},
     "instrument": {
         "state": Choice(),
         "points": Choice(
@@ -144,24 +143,16 @@ _MANY = "recordings", "members", "starts", "bootstrap", "profile", "profile of r
 # what fails yet, by the choices that meet in it: a run of each is expected to fail
 FAILS: dict[frozenset[tuple[str, str]], str] = {
     **{
-        frozenset({("solver", solver), ("adjoint", adjoint)}): "its gradient errs by more than its certificate allows"
-        for solver in ("rkc", "imex")
+        frozenset({("adjoint", adjoint), ("formulation", "nodes"), ("precision", "float32")}): (
+            "L-BFGS takes round-off of J, which stiff gaps make large, for a minimum"
+        )
         for adjoint in ("backsolve", "interpolating")
     },
     **{
-        frozenset({("steps", "open"), ("solver", "kvaerno3"), ("adjoint", adjoint)}): "its gradient errs by more, too"
+        frozenset({("steps", "open"), ("solver", solver), ("adjoint", adjoint)}): "its steps err by more than 1e-3"
+        for solver in ("rkc", "imex")
         for adjoint in ("backsolve", "interpolating")
     },
-    # which of these it needs is open
-    frozenset(
-        {
-            ("adjoint", "interpolating"),
-            ("formulation", "nodes"),
-            ("precision", "float32"),
-            ("instrument", "own"),
-            ("noise", "counts"),
-        }
-    ): "L-BFGS ends a third of a standard error away",
 }
 
 # where each name of the registry stands in the table: under a choice, or why under none

@@ -244,7 +244,7 @@ class Certified:
             size = (slope**2 + size) ** 0.5
         gap, off = abs(float(np.vdot(gradient, found.v)) - slope), abs(float(value) - float(here))
         if over(gap, abs(size)) > limit:
-            limit = max(limit, self.rounded)
+            limit = max(limit, self.rounded, 0.0 if moved is None else found.of_steps(found.v, moved))
         of_value, because = f"J beside its {name}, against its residuals", "J and its residuals are not the same"
         return [
             at_most(f"{name} against tangents", over(gap, abs(size)), limit, remedy),

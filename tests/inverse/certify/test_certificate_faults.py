@@ -20,6 +20,7 @@ CAUGHT = {
     "imex_solve_without_parameters": "a: tangent against differences",
     "prior_stopped": "a: tangent against differences",
     "smooth_twin_sign": "smooth tangents",
+    "parameter_stopped_in_single_precision": "gradient in float32 against float64",
     # it clears all compiled programs
     "implicit_solve_off_by_1e-3": "a: tangent against differences",
 }

@@ -269,6 +269,27 @@ def test_each_says_what_it_stores():
     assert account(pdefit.adjoints.StoreAll()).stored >= steps
 
 
+class TooLong(pdefit.adjoints.Interpolating):
+    """With a thousandth too much of the adjoint and of the gradient of every interval."""
+
+    def back(self, field, moving, stored, steps, adjoint):
+        return jax.tree.map(lambda x: 1.001 * x, super().back(field, moving, stored, steps, adjoint))
+
+
+@pytest.mark.parametrize(("adjoint", "passes"), [(pdefit.adjoints.Interpolating(), True), (TooLong(), False)])
+def test_a_certificate_allows_the_error_of_the_steps_and_no_more(adjoint, passes):
+    """Euler errs in the rate k by k dt / 2 of it, and goes back by RK4."""
+    truth, ts, dt = Decay(k=0.7), np.linspace(0.0, 1.0, 5), 2e-4
+    data = pdefit.simulate(truth, truth.init(None), ts, dt=0.01)
+    problem = pdefit.Problem(Decay(k=0.5), truth.init(None))
+    log = {"k": pdefit.transforms.Log()}
+    functional = pdefit.Functional(problem, data, log, dt=dt, solver=diffrax.Euler(), adjoint=adjoint)
+    found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()])
+    assert found.passed == passes, found.reason
+    (check,) = [c for c in found.checks if c.name == "k: gradient against tangent"]
+    assert passes == (1e-6 < check.error < check.limit < 1e-3)
+
+
 @pytest.mark.parametrize(
     ("adjoint", "passes"), [(pdefit.adjoints.Backsolve(), True), (pdefit.adjoints.Backsolve(backups=1), False)]
 )  # fmt: skip
