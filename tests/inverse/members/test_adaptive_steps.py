@@ -42,6 +42,7 @@ def test_stopped_members_go_on_with_their_steps(functionals):
     assert np.array_equal(again.theta, whole.theta) and np.array_equal(again.evaluations, whole.evaluations)
 
 
+@pytest.mark.quick
 def test_recordings_have_the_sum_of_the_single_objectives_and_renew_each_by_itself(functionals):
     longer = decays(2, noise=0.02, **STEPS | {"frames": 6})[1]
     both = pdefit.Recordings([functionals[0], longer])
