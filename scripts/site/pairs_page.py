@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import jax
+
 _INTRODUCTION = """# What goes with what
 
 Steps, solver, adjoint, instrument, noise and the kind of run are chosen one by one. This page says which two of them go
@@ -31,6 +33,7 @@ def write(tests: Path) -> str:
     **Arguments:** `tests`: the folder of the tests, in which the choices are listed.
     """
     sys.path.insert(0, str(tests))
+    jax.config.update("jax_enable_x64", True)
     choices = importlib.import_module("pairs.choices")
     said = {pair: _said(choices, dict(pair)) for pair in choices.pairs()}
     kinds = [word for word, _ in said.values()]
