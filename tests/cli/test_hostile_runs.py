@@ -135,7 +135,7 @@ def test_a_text_for_a_number_in_a_saved_state_is_named_although_its_checksum_is_
     save_state(tmp_path, Saved(RunState({"stage": 0}, {"x": np.zeros(2)}), ORIGIN))
     save_state(tmp_path, Saved(RunState({"stage": "x", "steps": {"error": []}}, {}), ORIGIN))
     found = load_state(tmp_path)
-    assert found is not None and found.numbers == {"stage": 0} and found.damaged.endswith(NEWEST)
+    assert found is not None and found.state.numbers == {"stage": 0} and found.damaged.endswith(NEWEST)
     (tmp_path / BEFORE).unlink()
     with pytest.raises(PdefitError, match=r"stage expects a whole number, but got 'x'; steps.error expects a number"):
         load_state(tmp_path)

@@ -100,7 +100,7 @@ class Film:
 
     def frame(self, field: str, kind: str, number: int) -> np.ndarray:
         """One frame of a field in one of its kinds, in the precision of the file."""
-        return self._variable(field, kind)[number]
+        return np.asarray(self._variable(field, kind)[number])
 
     def frames(self, field: str, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
         """Some frames, one after the other. Several of a small variable are read at once."""

@@ -10,11 +10,8 @@ from scipy.stats import norm
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit.analysis.goodness.verdict import BOUNDED, FITTED
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.build_members import build_members
-from pdefit.cli.run.members import verdicts
-from pdefit.inverse.members.result import MemberFits
 from pdefit.output.pictures.figures import draw_all
 from pdefit.output.pictures.report import write_report
 
@@ -89,15 +86,6 @@ def test_a_member_is_the_experiment_of_its_recording(compose, table):
     np.testing.assert_array_equal(same.theta0, alone.theta0)
 
 
-def test_a_member_with_a_number_at_its_bound_is_not_called_fitted(compose, table):
-    exp = build_members(compose(*_words(table, "+controls.alpha.bounds=[0.01,0.5]", "controls.alpha.guess=0.5")))
-    theta, k = np.array(exp.members.theta0), exp.members.controls.names().index("alpha")
-    theta[1:, k] -= 0.1
-    nothing = np.zeros(4)
-    found = MemberFits(exp.members, theta, nothing, nothing == 0, nothing.astype(int), theta, None, nothing.astype(int))
-    assert verdicts(found, exp) == [BOUNDED, FITTED, FITTED, FITTED]
-
-
 def test_members_that_do_not_fit_into_memory_are_refused_before_the_second_is_built(compose, table, monkeypatch):
     monkeypatch.setattr("pdefit.cli.run.build_members._COPIES", 2**60)
     monkeypatch.setattr("pdefit.cli.run.build_members._another", None)
@@ -109,11 +97,6 @@ def test_members_that_do_not_fit_into_memory_are_refused_before_the_second_is_bu
     ("words", "reason"),
     [
         (("recordings=system",), "set one of them to null"),
-        (("members=null", "recordings=system", "starts=sobol"), "starts are for fits of one recording"),
-        (
-            ("members=null", "recordings={a: {holdout: 0.1}, b: {holdout: 0.2}}", "starts=sobol"),
-            "starts are for fits of one recording",
-        ),
         (("members=3",), "members expects a list of files"),
         (("members=null", "starts=sobol", "starts.count=0"), "1 or more"),
         (("members=null", "starts=sobol", "starts.by=holdout"), "set holdout=0.1"),

@@ -7,7 +7,6 @@ import pytest
 
 import pdefit
 from pdefit.analysis.goodness.quality import residual_films
-from pdefit.cli.run.build_members import build_members
 from pdefit.inverse.fit.choose_stages import _begins_right
 
 EQUATIONS = '''
@@ -285,11 +284,12 @@ def test_only_what_contains_an_unknown_is_followed(load):
     assert float(twin.first.problem.y0.N) == 0.1 and twin.first.problem.initial is not None
 
 
-def test_members_begin_each_at_their_own_number(load, monkeypatch):
-    from pdefit.cli.python import experiments
-
-    monkeypatch.setattr(experiments, "build_experiment", build_members)
+def test_members_begin_each_at_their_own_number(load):
     words = "members={a: {}, b: {system: {some: 0.1}}}"
-    members = load("times.start=0.0", "+controls.some=log", words).members
+    members = load("times.start=0.0", "+controls.some=log", words, load=pdefit.load_members).members
+    with pytest.raises(pdefit.PdefitError, match=r"has members, each with a fit of its own; write pdefit.load_members"):
+        load(words)
+    with pytest.raises(pdefit.PdefitError, match=r"has no members; write pdefit.load_experiment"):
+        load(load=pdefit.load_members)
     starts = [float(members.member(e).at(members.theta0[e]).y0.N) for e in (0, 1)]
     np.testing.assert_allclose(starts, [0.05, 0.1])

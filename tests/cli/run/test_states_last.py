@@ -16,7 +16,8 @@ FRONT = (
 
 
 def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monkeypatch):
-    monkeypatch.setattr("pdefit.inverse.controls.vector.FEW", 20)
+    for module in ("vector", "bound_control"):
+        monkeypatch.setattr(f"pdefit.inverse.controls.{module}.FEW", 20)
     run = tmp_path / "run"
     code, out, err = pdefit_inside(
         "fit", *FRONT, "stages=gauss_newton_cg", "+controls.y0.u.transform=identity", f"hydra.run.dir={run}"

@@ -35,7 +35,7 @@ class Dim(pdefit.instruments.AbstractObservationOperator):
 YAML = """
 # Cells that grow.
 system: {{name: cells, grid: {{shape: [4], extent: [8.0], length_unit: {length}}}}}
-data: {{path: {path}, variables: {{u: density}}, sigma: {{u: 300}}}}
+data: {{path: {path}, variables: {{u: density}}, sigma: {{u: 3e-5}}}}
 controls: {{r: {{guess: 0.8}}}}
 dt: 0.1
 {more}
@@ -86,4 +86,4 @@ def test_one_line_tells_the_units_of_values_and_of_numbers_of_sigma(cells):
     assert "units: u in 1/um^2, time in h, as are numbers of data.sigma and times" in exp.choices
     record = exp.source.record
     np.testing.assert_allclose(record.values["u"], np.full((3, 4), 2e-4), rtol=1e-12)
-    assert np.all(np.asarray(record.sigma["u"]) == 300) and record.ts.tolist() == [0, 1, 2]
+    assert np.all(np.asarray(record.sigma["u"]) == np.float64(3e-5)) and record.ts.tolist() == [0, 1, 2]

@@ -63,7 +63,8 @@ def test_every_nth_window_is_a_part_of_all():
 
 
 def test_a_state_is_carried_on_from_part_to_whole(monkeypatch):
-    monkeypatch.setattr("pdefit.inverse.controls.vector.FEW", 20)
+    for module in ("vector", "bound_control"):
+        monkeypatch.setattr(f"pdefit.inverse.controls.{module}.FEW", 20)
     functional = front(FREE)
     parts = [
         pdefit.Stage(LM, 3, pdefit.formulations.Segments(1.0)),

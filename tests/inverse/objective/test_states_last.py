@@ -13,7 +13,8 @@ FREE = {"y0": {"u": pdefit.transforms.Identity()}, "D": pdefit.transforms.Log(),
 @pytest.fixture
 def small_fields(monkeypatch):
     """What is a field here would be numbers to histories and tables."""
-    monkeypatch.setattr("pdefit.inverse.controls.vector.FEW", 20)
+    for module in ("vector", "bound_control"):
+        monkeypatch.setattr(f"pdefit.inverse.controls.{module}.FEW", 20)
 
 
 def front():
