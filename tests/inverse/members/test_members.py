@@ -71,7 +71,7 @@ def test_stopped_fits_go_on_with_the_same_bits(functionals):
         assert np.array_equal(again.theta, whole.theta) and np.array_equal(again.loss, whole.loss)
         assert np.array_equal(again.evaluations, whole.evaluations)
     other = pdefit.Members.of(functionals[:3])
-    with pytest.raises(PdefitError, match="does not fit these members .theta"):
+    with pytest.raises(PdefitError, match="does not fit these members .members.theta"):
         pdefit.fit_members(other, stages, resume=states[0])
 
 
