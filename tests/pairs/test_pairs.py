@@ -2,7 +2,8 @@
 
 A run agrees if each number lies within a tenth of a standard error of what scipy finds in the same data, with exact
 solutions in place of steps. Fits end where the next step would move nothing by more than a hundredth of a standard error;
-several such steps may be left. Steps and single precision err by less. The centre of a profile lies within a fifth of a
+several such steps may be left. Single precision errs by less. To this comes the error of the steps, which the run itself
+measures by half of each. The centre of a profile lies within a fifth of a
 standard error, where a parabola would have it, and that of twenty repetitions of a bootstrap within one.
 """
 
@@ -104,8 +105,18 @@ def _centres(run: Path, kind: str) -> tuple[np.ndarray, float] | None:
     return np.array([np.sqrt(np.prod(ends[name])) for name in "Dk"]), 1.0 if kind == "bootstrap" else 0.2
 
 
+def _of_steps(run: Path) -> np.ndarray:
+    """Twice the changes of D and k that half the step would make, in standard errors, as the run itself has measured.
+
+    A step of second order errs by 4/3 of its change, one of first order by twice.
+    """
+    shifts = json.loads((run / "summary.json").read_text())["discretisation"].get("step", {})
+    # a half width is two standard errors
+    return 2 * 2 * np.abs([shifts.get(name, 0.0) for name in "Dk"])
+
+
 def _case(chosen: dict[str, str]) -> Any:
-    known = choices.fails(chosen)
+    known = choices.fails(chosen) or choices.STOPPED.get(",".join(chosen.values()), "")
     marks = [pytest.mark.xfail(strict=True, reason=known)] if known else []
     return pytest.param(chosen, id=",".join(chosen.values()), marks=marks)
 
@@ -118,8 +129,9 @@ def test_a_run_of_the_table_agrees_with_least_squares(chosen, tmp_path):
     members = chosen["run"] == "members"
     together = [[r] for r in records] if members else [records if "recordings" in chosen["run"] else records[:1]]
     wanted = [estimate(some) for some in together]
+    steps = 0.0 if members else _of_steps(run)
     for values, (expected, error) in zip(_found(run, members), wanted, strict=True):
-        assert np.max(np.abs(values - expected) / error) < 0.1, (values, expected, error)
+        assert np.all(np.abs(values - expected) / error < 0.1 + steps), (values, expected, error, steps)
     if (centre := _centres(run, chosen["run"])) is not None:
         expected, error = wanted[0]
         assert np.max(np.abs(centre[0] - expected) / error) < centre[1], (centre, expected, error)
