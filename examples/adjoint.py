@@ -27,7 +27,7 @@ def exactness(error):
 
 
 print("algorithm            gradient  states held")
-for row in study.rows:
+for row in study.measured:
     print(f"{row.algorithm:20s} {exactness(row.error):8s}", end=" ")
     print(f"{row.stored_states:6d}   {row.schedule}")
 print("central differences, by their step relative to a control:")

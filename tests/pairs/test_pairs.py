@@ -122,7 +122,10 @@ def _case(chosen: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("chosen", [_case(chosen) for chosen in (*choices.covering(), *choices.failing())])
-def test_a_run_of_the_table_agrees_with_least_squares(chosen, tmp_path):
+def test_a_run_of_the_table_agrees_with_least_squares(chosen, tmp_path, request):
+    if not any("pairs" in word for word in request.config.args):
+        # about a quarter of an hour, and not every row has run yet
+        pytest.skip("rows of the table run by name: ./run pytest tests/pairs")
     records = [Rod(chosen, seed) for seed in (0, 1)]
     words = _words(chosen, [r.write(tmp_path / f"{name}.h5") for r, name in zip(records, "ab", strict=True)])
     _fit(chosen, words, run := tmp_path / "run")
