@@ -159,6 +159,8 @@ FAILS: dict[frozenset[tuple[str, str]], str] = {
 STOPPED = dict.fromkeys(
     (
         "open,etdrk4,two cores,backsolve,windows,float32,state,estimated,known",
+        "open,auto,starts of recordings,backsolve,windows,float64,state,stated,known",
+        "open,rk4,starts,interpolating,single,float32,camera,prediction,unknown",
         "open,kvaerno3,resume,interpolating,single,float64,own,estimated,unknown",
     ),
     "the certificate stops a continuous adjoint for the error of open steps",
