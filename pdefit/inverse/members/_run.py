@@ -243,7 +243,7 @@ class MemberRun:
 
     def _renew(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " r"]:
         """Choose the adaptive steps of some members at their points, and return the members whose steps changed."""
-        if not self._adaptive:
+        if not self._adaptive or not rows.size:
             return _NONE
         before = self.members.time_grid
         self.members, done = self.members.renewed(self.now.theta, rows)

@@ -92,6 +92,12 @@ class MemberFits:
         return {path: np.asarray(x) for path, x in found.items()}
 
     @functools.cached_property
+    def residuals(self) -> dict[str, np.ndarray]:
+        """The weighted residuals of the data of each member at its estimate, by variable, (E, S, I, ...)."""
+        found = self.members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(self.theta))
+        return {name: np.asarray(x) for name, x in found.items()}
+
+    @functools.cached_property
     def chi2(self) -> Float[np.ndarray, " E"]:
         """The sum of squared weighted residuals of the data of each member, without priors and regularizers."""
         extra = self.members.each(lambda functional, x: functional.extra_value(x), jnp.asarray(self.theta))
