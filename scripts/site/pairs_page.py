@@ -54,7 +54,7 @@ def write(tests: Path) -> str:
 
 
 def _said(choices: ModuleType, chosen: dict[str, str]) -> tuple[str, str]:
-    """What becomes of two choices, and why."""
+    """The outcome of two choices, with its reason."""
     if why := choices.refused(chosen):
         return "refused", why
     why = choices.fails(chosen)

@@ -206,7 +206,7 @@ def types_of(chosen: Chosen) -> Choices:
 
 
 def refused(chosen: Chosen) -> str:
-    """Why choices do not go together, with plain ones for axes that are not named; empty where they do."""
+    """The reason for a refusal, with plain choices for axes that are not named; empty if they go together."""
     return refusal(types_of(chosen))
 
 
@@ -217,7 +217,7 @@ def pairs() -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
 
 
 def fails(chosen: Chosen) -> str:
-    """Why a run of these choices is known to fail; empty where it is not."""
+    """The reason for a known failure of a run of these choices; empty if none is known."""
     return next((why for some, why in FAILS.items() if some <= {*chosen.items()}), "")
 
 

@@ -40,7 +40,7 @@ def states(theta: np.ndarray, y0: np.ndarray, ts: np.ndarray, pulse: bool) -> np
 
 
 def seen(y: np.ndarray, instrument: str) -> np.ndarray:
-    """What an instrument shows of states, (T, cells)."""
+    """Observations of states by an instrument, (T, cells)."""
     if instrument == "points":
         at = POINTS * CELLS - 0.5
         low = np.floor(at).astype(int)

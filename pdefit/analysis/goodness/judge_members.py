@@ -3,7 +3,6 @@
 import dataclasses
 
 import jax.numpy as jnp
-import numpy as np
 
 from pdefit.analysis.goodness.assessment import Assessment
 from pdefit.analysis.goodness.evidence import Quality
@@ -24,8 +23,6 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
     - `known`: facts about the data of each.
     """
     members, theta = found.members, jnp.asarray(found.theta)
-    residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], theta)
-    residuals = {name: np.asarray(x) for name, x in residuals.items()}
     each = []
     for e in range(members.count):
         if found.blown_up[e]:
@@ -36,7 +33,7 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
         assert isinstance(functional, Functional)
         first, data = functional.layout.index.shape, functional.observations.values
         # shorter records are filled up to the longest
-        own = {n: x[(e, *map(slice, (*first, *data[n].shape[1:])))] for n, x in residuals.items()}
+        own = {n: x[(e, *map(slice, (*first, *data[n].shape[1:])))] for n, x in found.residuals.items()}
         each.append(
             Assessment(
                 {

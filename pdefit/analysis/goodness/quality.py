@@ -62,7 +62,7 @@ def quality_of(
     """
     of_range, explained = _sizes(functional, residuals, fitted)
     quality = Quality(
-        **_seen(functional, residuals, directions, held, known.sigma_known),
+        **_size_and_structure(functional, residuals, directions, held, known.sigma_known),
         controls=fitted,
         converged=converged,
         sigma_known=known.sigma_known,
@@ -82,7 +82,7 @@ def quality_of(
     if not finer or not (quality.misses or not quality.at_minimum):
         return quality
     left = without_discretisation(residuals, directions, finer)
-    refined = dataclasses.replace(quality, **_seen(functional, left, directions, held, known.sigma_known))
+    refined = dataclasses.replace(quality, **_size_and_structure(functional, left, directions, held, known.sigma_known))
     return dataclasses.replace(quality, refined=refined)
 
 
@@ -106,7 +106,7 @@ def _sizes(functional: Functional, residuals: Mapping[str, np.ndarray], p: int) 
     return max(parts) if parts and gridded else float("inf"), max(explained, default=1.0)
 
 
-def _seen(
+def _size_and_structure(
     functional: Functional,
     residuals: Mapping[str, np.ndarray],
     directions: Sequence[Mapping[str, np.ndarray]],

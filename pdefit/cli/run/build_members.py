@@ -54,13 +54,13 @@ class MemberExperiment:
 
     def fit(self) -> MemberFits:
         """The minimum of every member by the stages and starts, as `pdefit fit` finds it, but without a run directory."""
-        found, starts = self.told(fit_members(self.members, self.first.stages)), self.first.starts
+        found, starts = self.with_known(fit_members(self.members, self.first.stages)), self.first.starts
         if starts is None:
             return found
         again = self.other_starts(found)
         return fit_members_again(self.members, found, again, starts.points, self.first.stages, seed=self.first.seed)
 
-    def told(self, found: MemberFits) -> MemberFits:
+    def with_known(self, found: MemberFits) -> MemberFits:
         """Fits of these members that know what is known of their data."""
         return dataclasses.replace(found, known=self.first.known)
 

@@ -130,7 +130,7 @@ class Experiment:
             held=self.held,
         )
 
-    def told(self, found: Fit[Objective]) -> Fit[Objective]:
+    def with_known(self, found: Fit[Objective]) -> Fit[Objective]:
         """A fit of this experiment that knows what is known of its data."""
         return dataclasses.replace(found, known={name: one.known for name, one in self.each.items()})
 
@@ -152,9 +152,9 @@ class Experiment:
 
         try:
             if starts is None:
-                return self.told(fitted(self.functional, self.stages))
+                return self.with_known(fitted(self.functional, self.stages))
             needed = None if starts.when == "always" else self.unexplained
-            return self.told(from_starts(self.functional, self.stages, explored, fitted, needed)[0])
+            return self.with_known(from_starts(self.functional, self.stages, explored, fitted, needed)[0])
         finally:
             self.driver.close()
 

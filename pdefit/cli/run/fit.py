@@ -118,7 +118,7 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     if left_out:
         log.warning(left_out)
         console.print(f"[yellow]{escape(left_out)}[/]", highlight=False, soft_wrap=True)
-    assessed = judge(exp.told(found), with_intervals=not left_out)
+    assessed = judge(exp.with_known(found), with_intervals=not left_out)
     verdict, found_intervals = assessed.verdict, assessed.intervals
     doubt = distrust(verdict.word, exp.source.noiseless)
     rows = parameter_rows(exp, found, found_intervals, assessed.discretisation.worst, not doubt, assessed.widened)

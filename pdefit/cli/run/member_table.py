@@ -120,18 +120,17 @@ class MemberTable:
         values = sum(int(np.size(x)) for x in first.observations.values.values()) * members.count
         if values > _MOST_VALUES or first.groups > 1 or members.own.observations.ts is not None:
             return {}, {}
-        residuals = members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(self.found.theta))
         observed = members.each(
             lambda f, x: (f.observations.values, f.observations.sigma, f.observations.mask),
             jnp.asarray(self.found.theta),
         )
         data: dict[str, Any] = {}
-        for name, r in residuals.items():
+        for name, r in self.found.residuals.items():
             value, sigma, mask = (np.asarray(part[name]) for part in observed)
             dims = ("member", "time", *(f"{name}_{k}" for k in range(value.ndim - 2)))
             value = np.where(mask, value, np.nan)
             data[f"{name}_observed"] = (dims, value)
-            data[f"{name}_predicted"] = (dims, value + np.asarray(r)[:, 0] * sigma)
+            data[f"{name}_predicted"] = (dims, value + r[:, 0] * sigma)
         unit = first.problem.system.time_unit
         # not `units`: xarray would decode "days" as a duration
         return data, {"time": ("time", np.asarray(first.observations.ts), {"unit": unit})}

@@ -129,7 +129,7 @@ def minimise_members(
     - `watch`: told of the parts.
     """
     with processes.together():
-        found = exp.told(_fitted(exp, at_once, job, saved))
+        found = exp.with_known(_fitted(exp, at_once, job, saved))
         watch.lap("fit")
         if job.settings.starts is not None:
             found = _from_starts(exp, found, at_once, job)

@@ -82,7 +82,7 @@ def minimise_from_starts(
     needed = None if first else exp.unexplained
     found, ends = from_starts(exp.functional, exp.stages, explored, fitted, needed, again)
     if first and ends is not None:
-        exp = dataclasses.replace(exp, functional=exp.functional.guessing(jnp.asarray(ends.theta[ends.best])))
+        exp = dataclasses.replace(exp, functional=exp.functional.guessing(ends.point))
     return exp, found, ends
 
 

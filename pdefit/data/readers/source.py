@@ -75,7 +75,7 @@ class DataSource:
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """What is said of the noise, by field."""
+        """The entry of the noise of each field: a number, a variable or a model."""
         return self.sigma if isinstance(self.sigma, Mapping) else dict.fromkeys(self.variables, self.sigma)
 
     @property

@@ -1,4 +1,4 @@
-"""Which choices go together: one function of their types, asked before anything is read, built or compiled."""
+"""Refusal of choices that do not go together, by their types, before anything is read, built or compiled."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
@@ -121,11 +121,11 @@ def _refusals(c: Choices) -> Iterator[str]:
 def _of_one_fit(c: Choices) -> Iterator[str]:
     """Sentences about the numerics of a fit, and what evaluates it."""
     if c.adaptive and c.solver is not None:
-        yield from _said(embedded_method_of, c.solver)
+        yield from _message(embedded_method_of, c.solver)
     products = (Collocation, GaussNewtonCG, ArrowGaussNewton)
     differentiated = any(s.optimizer.tangents or isinstance(s.optimizer, products) for s in c.stages)
     if differentiated or c.kinds & {"bootstrap", "profile", "members"}:
-        yield from _said(demand_tangents, c.adjoint)
+        yield from _message(demand_tangents, c.adjoint)
     hosted = isinstance(c.driver, Hosted)
     if hosted and c.kinds & {"recordings", "members"}:
         yield "Hosted evaluates one recording; use Traced for many, with batch=Loop() if memory is short"
@@ -146,7 +146,7 @@ def _of_windows(c: Choices) -> Iterator[str]:
     """Sentences about states that trajectories start from, or are drawn to."""
     cut = [c.formulation, *(s.formulation for s in c.stages)]
     if isinstance(c.formulation, Segments):
-        yield from _said(demand_influence, c.states)
+        yield from _message(demand_influence, c.states)
         if c.begins_before and not c.states:
             yield (
                 "Segments start from the data, but nothing is seen when the first one begins; make the nodes controls, or use "
@@ -173,8 +173,8 @@ def _nudge(formulation: AbstractFormulation | None) -> bool:
     return isinstance(formulation, Single) and formulation.nudge > 0
 
 
-def _said(demand: Callable, *given: Any) -> Iterator[str]:
-    """What a function of types says that refuses some of them."""
+def _message(demand: Callable, *given: Any) -> Iterator[str]:
+    """The message of a function of types that refuses some of them; empty if it accepts."""
     try:
         demand(*given)
     except PdefitError as error:

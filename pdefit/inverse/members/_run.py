@@ -192,7 +192,7 @@ class MemberRun:
             theta, (some, carry) = self.now.theta[here], self._handed((self._here(), self.carry))
             taken, self.carry = _batch.advanced(some, self._optimizer, carry, limit, self._batch)
             self._account(active, here, taken, most)
-            renewed = self._look(here[active], theta[active], most)
+            renewed = self._renew_due(here[active], theta[active], most)
             again = self._begin_anew(here[active]) or bool(renewed.size)
             left = int((~self.now.ended).sum())
             under_way = int((active & ~self.now.ended[here]).sum())
@@ -254,7 +254,9 @@ class MemberRun:
         step = np.pad(before.step, [*[(0, 0)] * (before.step.ndim - 1), (0, grid.length - before.length)])
         return done[[bool(np.any(step[e] != grid.step[e])) for e in done]]
 
-    def _look(self, rows: Int[np.ndarray, " k"], before: Float[np.ndarray, "k p"], most: int) -> Int[np.ndarray, " r"]:
+    def _renew_due(
+        self, rows: Int[np.ndarray, " k"], before: Float[np.ndarray, "k p"], most: int
+    ) -> Int[np.ndarray, " r"]:
         """Renew adaptive steps that no longer suit, and return the members that restart with new steps.
 
         **Arguments:**

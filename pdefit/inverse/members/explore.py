@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from pdefit._util.errors import PdefitError, refusing
 from pdefit._util.run_state import RunState
@@ -56,6 +56,11 @@ class Exploration:
     def best(self) -> int:
         """The number of the start that is chosen."""
         return int(np.argmin(self.score))
+
+    @property
+    def point(self) -> Float[Array, " p"]:
+        """The end of the start that is chosen, (p,)."""
+        return jnp.asarray(self.theta[self.best])
 
     def record(self) -> dict[str, Any]:
         """Its entries in summary.json."""

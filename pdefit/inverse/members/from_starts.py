@@ -3,8 +3,6 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-import jax.numpy as jnp
-
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.stages import Stage
@@ -36,7 +34,7 @@ def from_starts(
     """
     if needed is None:
         ends = explored()
-        found = fitted(objective.guessing(jnp.asarray(ends.theta[ends.best])), stages)
+        found = fitted(objective.guessing(ends.point), stages)
         return dataclasses.replace(found, explored=str(ends)), ends
     first = fitted(objective, stages)
     if not needed(first):
@@ -50,7 +48,7 @@ def from_starts(
     if not ends.loss[ends.best] < first.loss:
         return first, ends
     last = dataclasses.replace(stages[-1], formulation=objective.formulation)
-    better = (again or fitted)(objective.guessing(jnp.asarray(ends.theta[ends.best])), [last])
+    better = (again or fitted)(objective.guessing(ends.point), [last])
     if not better.loss < first.loss:
         return first, ends
     found = dataclasses.replace(

@@ -80,7 +80,10 @@ class Members(eqx.Module):
         leaves out do not count.
         """
         made = [jnp.asarray(x) for x in values.values()]
-        return self._with_own(lambda o: [o.observations.values[name] for name in values], made)
+        own = eqx.tree_at(
+            lambda o: [o.observations.values[name] for name in values], self.own, made, is_leaf=lambda x: x is None
+        )
+        return dataclasses.replace(self, own=own)
 
     def starting_at(self, theta0: Float[Array, "E p"]) -> "Members":
         """The same members from other starts.
@@ -88,10 +91,6 @@ class Members(eqx.Module):
         **Arguments:** `theta0`: the starts in search space, (E, p).
         """
         return dataclasses.replace(self, theta0=jnp.asarray(theta0, jnp.float64))
-
-    def _with_own(self, where: Callable[[PyTree], PyTree], arrays: PyTree) -> "Members":
-        own = eqx.tree_at(where, self.own, arrays, is_leaf=lambda x: x is None)
-        return dataclasses.replace(self, own=own)
 
     @property
     def time_grid(self) -> TimeGrid:

@@ -190,7 +190,7 @@ def _padded(functional: Functional, most: Extent, length: int) -> Functional:
 def _padded_layout(layout: Layout, most: Extent, length: int) -> Layout:
     """The layout with more intervals and segments, all of zero length, whose observations are no residuals."""
     grid, shape = layout.time_grid, (most.segments, most.intervals)
-    more = [(0, wanted - there) for wanted, there in zip(shape, grid.count.shape, strict=True)]
+    more = _more(grid, shape)
     return Layout(
         padded_grid(grid, shape, length),
         np.pad(layout.index, more, mode="edge"),
@@ -208,7 +208,7 @@ def padded_grid(grid: TimeGrid, shape: tuple[int, ...], length: int) -> TimeGrid
     - `shape`: the numbers of segments and intervals.
     - `length`: the number of steps of an interval.
     """
-    more, start = [(0, wanted - there) for wanted, there in zip(shape, grid.count.shape, strict=True)], grid.start
+    more, start = _more(grid, shape), grid.start
     if shape != grid.count.shape:
         used = grid.step[:, -1].sum(axis=-1) if grid.frozen else grid.count[:, -1] * grid.step[:, -1]
         end = (grid.start[:, -1] + used)[:, None]
@@ -216,6 +216,11 @@ def padded_grid(grid: TimeGrid, shape: tuple[int, ...], length: int) -> TimeGrid
         start = np.concatenate([start, np.full((more[0][1], start.shape[1]), end[-1, 0])])
     steps = [(0, length - grid.length)] if grid.frozen else []
     return TimeGrid(start, np.pad(grid.step, [*more, *steps]), np.pad(grid.count, more), length, grid.observes_start)
+
+
+def _more(grid: TimeGrid, shape: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Widths of the padding at the end of each axis of a batch of steps."""
+    return [(0, wanted - there) for wanted, there in zip(shape, grid.count.shape, strict=True)]
 
 
 def stacked_grids(grids: Sequence[TimeGrid], shape: tuple[int, ...], length: int = 0) -> TimeGrid:

@@ -32,7 +32,7 @@ def unmeasured(monkeypatch):
 
 
 def test_intervals_of_data_without_noise_measure_no_shift(unmeasured):
-    """What finer steps do to an estimate is then said relative to itself."""
+    """The effect of finer steps is then relative to the estimate."""
     exp = _front("twin=self", "noise=0.0")
     found = _unfitted(exp.first)
     moved = discretisation(found, unmeasured, noiseless=exp.known.noiseless)

@@ -29,7 +29,7 @@ WRONG = ("controls.D.guess=2.0", "+controls.D.estimate=false")
 )
 def test_the_verdict_on_a_front(overrides, iterations, word, reason):
     exp = pdefit.load_experiment(FRONT[0], [*FRONT[1], *overrides])
-    found = exp.told(fit(exp.functional, exp.stages, max_iterations=iterations))
+    found = exp.with_known(fit(exp.functional, exp.stages, max_iterations=iterations))
     assessed = pdefit.judge(found, with_intervals=False)
     section, verdict = assessed.sections[""], assessed.verdict
     assert verdict.word == word and reason in verdict.reason

@@ -95,7 +95,7 @@ def test_axes_and_units_are_those_of_the_field_or_running_numbers():
 
 
 def test_other_places_and_points_that_move():
-    """What points see of a linear profile at rest is the profile."""
+    """Points of a linear profile at rest observe the profile."""
     system, ts = fisher(), np.linspace(0.0, 0.1, 3)
     places = {"u": np.array([[[1.0], [2.0]], [[3.0], [4.0]], [[5.0], [6.0]]])}
     data = pdefit.simulate(system, system.init(None), ts, dt=0.05, observe=pdefit.instruments.At(), positions=places)
