@@ -31,6 +31,7 @@ ROOMS = {
     "pdefit.systems": f"{_ARRAYS} scipy",
     "pdefit.integrate": f"{_ARRAYS} diffrax",
     "pdefit.adjoints": f"{_ARRAYS} diffrax",
+    "pdefit.inverse.linear": f"{_ARRAYS} scipy",
     "pdefit.inverse.problem": f"{_ARRAYS} diffrax",
     "pdefit.inverse.controls": f"{_ARRAYS} scipy",
     "pdefit.inverse.shooting": f"{_ARRAYS} diffrax",
@@ -57,7 +58,12 @@ ROOMS = {
 }
 # what a fit wrote can be shown without the code that made it
 _MADE = ("pdefit.integrate", "pdefit.adjoints", "pdefit.inverse", "pdefit.analysis", "pdefit.conformance", "pdefit.lab")
-_NEVER = {"pdefit.output.store": _MADE, "pdefit.output.pictures": _MADE}
+# and matrix algebra knows no equation
+_NEVER = {
+    "pdefit.output.store": _MADE,
+    "pdefit.output.pictures": _MADE,
+    "pdefit.inverse.linear": ("pdefit.data", "pdefit.systems", "pdefit.integrate", "pdefit.adjoints"),
+}
 # what notebooks use stands above the command line's rooms: `pdefit` itself names it, and imports it when it is first used;
 # so do `pdefit.adjoints` with the continuous ones, and `pdefit.plot` with figures
 _LATE = {("pdefit", "pdefit.cli.python"), ("pdefit.adjoints", "pdefit.lab"), ("pdefit.plot", "pdefit.output.pictures")}
@@ -176,6 +182,8 @@ def test_no_file_reaches_above_its_room():
         ("pdefit.integrate.loop.stepper", "from pdefit.adjoints.base import StoreAll"),
         ("pdefit.integrate.loop.stepper", "import pdefit_particles"),
         ("pdefit.integrate.loop.stepper", "import optax"),
+        ("pdefit.inverse.linear.schur", "from pdefit.systems.grid import CartesianGrid"),
+        ("pdefit.inverse.linear.schur", "from pdefit.inverse.controls.vector import Controls"),
         ("pdefit.inverse.objective.functional", "from pdefit.inverse import optimizers"),
         ("pdefit.inverse.optimizers.base", "from pdefit.inverse.fit.drivers import Traced"),
         ("pdefit.inverse.fit.fit", "try:\n    import h5py\nexcept ImportError:\n    pass"),

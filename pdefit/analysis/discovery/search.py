@@ -9,11 +9,12 @@ from jaxtyping import Int
 from pdefit.analysis.discovery.candidates import combinations
 from pdefit.analysis.discovery.library import CONSTANT
 from pdefit.analysis.discovery.subsets import penalty, subsets
+from pdefit.inverse.linear.determined_inverse import determined_inverse
+from pdefit.inverse.linear.schur import without
 from pdefit.inverse.members.holding import equations_of, fits_holding
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
-from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 from pdefit.systems.terms.expression import Expression
 
 # sets that are fitted by the equations themselves in a round; how many rounds; evaluations of a fit
@@ -135,11 +136,9 @@ class Search:
         gradient = gradient + matrix @ away
         # what all others explain is no matter of the candidates
         o, p = self.others, self.places
-        mixed, own = matrix[np.ix_(o, p)], matrix[np.ix_(o, o)]
-        inverse = determined_inverse(own)[0] if o.size else np.zeros((0, 0))
-        square -= gradient[o] @ inverse @ gradient[o]
-        inner = matrix[np.ix_(p, p)] - mixed.T @ inverse @ mixed
-        right = mixed.T @ inverse @ gradient[o] - gradient[p]
+        left = without(matrix, -gradient, o, p)
+        square -= float(jnp.sum(left.reduced[:, :, -1] ** 2))
+        inner, right = np.asarray(left.matrix), np.asarray(left.right)
         score = {
             s: self.criterion(float(square) - fall, s)
             for s, fall in subsets(inner, right, self.most)
@@ -149,9 +148,10 @@ class Search:
         starts = np.tile(theta + away, (len(chosen), 1))
         for row, s in zip(starts, chosen, strict=True):
             k = list(s)
-            coefficients = np.linalg.lstsq(inner[np.ix_(k, k)], right[k], rcond=1e-12)[0]
-            row[p[k]] = coefficients
-            row[o] -= inverse @ (gradient[o] + mixed[:, k] @ coefficients)
+            coefficients = np.zeros(p.size)
+            coefficients[k] = np.linalg.lstsq(inner[np.ix_(k, k)], right[k], rcond=1e-12)[0]
+            row[p[k]] = coefficients[k]
+            row[o] += left.blocks(jnp.asarray(coefficients))[0]
         return chosen, starts
 
     def criterion(self, chi2: float, chosen: tuple[int, ...]) -> float:
@@ -180,6 +180,6 @@ class Search:
             inner, deviation = matrix[np.ix_(free, free)], np.full(matrix.shape[0], np.nan)
             if free.size and np.all(np.isfinite(inner)):
                 widened = 1.0 if self.stated else 2 * value / max(self.values - free.size, 1)
-                deviation[free] = np.sqrt(np.diag(determined_inverse(inner)[0]) * widened)
+                deviation[free] = np.sqrt(np.diag(determined_inverse(inner).matrix) * widened)
             told[e][s] = 2 * float(value), deviation
         return told

@@ -11,17 +11,18 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.analysis.identifiability._spectrum import Spectrum, unseen_by_products, without
 from pdefit.analysis.identifiability.verdict import Compensation, ControlIdentifiability, Courses
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.controls.transforms import Identity, Scale
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.linear.determined_inverse import determined_inverse
+from pdefit.inverse.linear.lanczos import unseen_by_products
+from pdefit.inverse.linear.schur import without
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import PRODUCT, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 
 # thresholds of the published method: an eigenvalue that counts as zero, and a squared projection that counts as not zero
 EPS, DELTA = 1e-5, 0.05
@@ -191,10 +192,14 @@ class _Question:
             raise PdefitError("The model is not finite at this point; see pdefit doctor, or choose another guess")
         # node states are the last elements of theta
         nodes = self.data.controls.mask(lambda c: c.is_node)
-        spectrum = Spectrum(*np.linalg.eigh(without(matrix, nodes)))
-        squares, curve = spectrum.projections(self.eps) ** 2, spectrum.curve(THRESHOLDS)
-        joint, null = determined_inverse(stated)
-        directions, known = spectrum.unseen(self.eps), self.noise * HALF * _errors(joint, null)
+        left = without(matrix, np.zeros(nodes.size), np.flatnonzero(nodes), np.flatnonzero(~nodes))
+        values, vectors = np.linalg.eigh(np.asarray(left.matrix))
+        null = vectors[:, values <= self.eps]
+        squares, curve = (null @ null.T) ** 2, vectors**2 @ (values[:, None] <= THRESHOLDS)
+        # for every unit vector u the part eps (H + eps)^-1 u that is hardly seen
+        directions = (vectors * (self.eps / (np.maximum(values, 0.0) + self.eps))) @ vectors.T
+        inverse = determined_inverse(stated)
+        joint, known = inverse.matrix, self.noise * HALF * inverse.errors
         alone = self.noise * HALF / np.sqrt(np.maximum(np.diag(stated), np.finfo(float).tiny))
         found = []
         for name, i in self.rows.items():
@@ -216,7 +221,7 @@ class _Question:
                 shared={} if one is None else self._shared(name, joint[one]),
             )
             found.append(row)
-        return spectrum.values, found
+        return values, found
 
     def by_products(self, most: int, said: Callable[[int, int, str], None]) -> list[ControlIdentifiability]:
         """The answer for every row."""
@@ -259,20 +264,6 @@ class _Question:
 
     def _product(self, objective: AbstractObjective) -> Callable[[np.ndarray], np.ndarray]:
         return lambda v: self.scale * np.asarray(PRODUCT(objective, self.theta, jnp.asarray(self.scale * v)))
-
-
-def standard_errors(matrix: Float[np.ndarray, "... p p"]) -> Float[np.ndarray, "... p"]:
-    """The standard errors of Gauss-Newton matrices; infinite for undetermined unknowns, NaN for values not finite."""
-    if matrix.ndim > 2:
-        return np.stack([standard_errors(one) for one in matrix])
-    if not np.all(np.isfinite(matrix)):
-        return np.full(len(matrix), np.nan)
-    return _errors(*determined_inverse(matrix))
-
-
-def _errors(inverse: Float[np.ndarray, "p p"], null: Float[np.ndarray, "p k"]) -> Float[np.ndarray, " p"]:
-    """The standard errors of an inverse on what data determine, infinite for unknowns with a part in the rest."""
-    return np.where(np.any(np.abs(null) > 0.1, axis=1), np.inf, np.sqrt(np.maximum(np.diag(inverse), 0.0)))
 
 
 def of_data(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[AbstractObjective, Array]:

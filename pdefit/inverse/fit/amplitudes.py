@@ -19,9 +19,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.linear.conjugate_gradients import known_product
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.optimizers.conjugate_gradients import solved
 
 # an amplitude that would change by less is the old one
 _SETTLED = 0.05
@@ -117,8 +117,8 @@ def _determined(
     first, second, trace, squares = list[list[float]](), list[list[float]](), np.zeros(0), np.zeros(0)
     for _ in range(_VECTORS):
         signs = np.where(given, rng.choice([-1.0, 1.0], given.size), 0.0)
-        solution, _ = solved(matrix, lambda r: r / scale, jnp.asarray(weights * signs), float(np.sum(given)))
-        image = signs - weights * solution
+        found = known_product(matrix, lambda r: r / scale, jnp.asarray(weights * signs), float(np.sum(given)))
+        image = signs - weights * np.asarray(found.solution)
         first.append([float(np.sum((signs * image)[mask])) for mask in masks])
         second.append([float(np.sum(image[mask] ** 2)) for mask in masks])
         trace, squares = np.mean(first, 0), np.maximum(np.mean(second, 0), np.finfo(float).tiny)

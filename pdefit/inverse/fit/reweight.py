@@ -9,11 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import linalg
 
 from pdefit._util.errors import unknown
 from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.fit.likelihoods import PredictedVariance
+from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import EQUATIONS, weighted
 from pdefit.inverse.objective.functional import Functional
@@ -219,10 +219,7 @@ def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]
     objective = with_tangents(objective)
     found, (_, _, matrix) = on_one_device(EQUATIONS(objective, theta))
     groups, matrix = found.joined(), np.asarray(matrix)
-    size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
-    inner, whole = (matrix / np.outer(size, size))[np.ix_(free, free)], np.zeros_like(matrix)
-    whole[np.ix_(free, free)] = linalg.pinvh(inner)
-    inverse = jnp.asarray(whole / np.outer(size, size))
+    inverse = jnp.asarray(determined_inverse(matrix, free).matrix)
     # what a gauge holds lies beyond theta
     inside = inverse.at[groups.columns[:, :, None], groups.columns[:, None, :]].get(mode="fill", fill_value=0.0)
     traces = {}

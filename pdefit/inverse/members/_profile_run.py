@@ -16,17 +16,16 @@ from pdefit._util.run_state import RunState
 from pdefit._util.trees import pack, unpack
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.members._run import MemberProgress, MemberRun
 from pdefit.inverse.members.holding import run_holding
 from pdefit.inverse.members.members import Members
-from pdefit.inverse.members.result import undetermined
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.uncertainty.control_values import moved
-from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 
 # a profile is followed as far as this many sizes of its number: a factor of 150, or five times the number itself
 _REACH = 5.0
@@ -153,12 +152,10 @@ class ProfileRun:
         value = float(VALUE(self.functional, at))
         if few:
             matrix = np.asarray(normal_equations(self.functional, at)[2])
-            inverse, null = determined_inverse(matrix)
-            known = ~undetermined(null)[k]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                columns = inverse[:, k].T / inverse[k, k][:, None]
-            way = np.where(known[:, None], columns, way)
-            error = np.where(known, np.sqrt(np.maximum(inverse[k, k], 0.0)), np.inf)
+            found = determined_inverse(matrix)
+            inverse, error = found.matrix, found.errors[k]
+            known = np.isfinite(error)
+            way[known] = inverse[k[known]] / inverse[k, k][known, None]
         return value, 2 * (value - float(self.functional.extra_value(at))), way, error
 
     def limit(self, level: float, sigma_stated: bool) -> float:

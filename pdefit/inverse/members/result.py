@@ -12,9 +12,9 @@ from scipy import special
 
 from pdefit.data.known import Known
 from pdefit.inverse.controls.vector import at_bounds
+from pdefit.inverse.linear.determined_inverse import standard_errors
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.uncertainty.control_values import moved
-from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 from pdefit.inverse.uncertainty.intervals import OPEN, changes_by_e
 
 # J of two ends that are one minimum are equal to this part
@@ -130,13 +130,15 @@ class MemberFits:
         variance = self.chi2 / degrees
         half, error = np.full((2, *self.theta.shape), np.nan)
         if self.matrix is not None:
-            known, unknown = _inverse_diagonal(self.matrix, self.free)
+            known = standard_errors(self.matrix, self.free)
+            unknown = ~np.isfinite(known)
+            known[unknown] = 0.0
             quantile = special.stdtrit(degrees, (1 + level) / 2)
-            error = np.sqrt(known * np.where(np.isfinite(variance), variance, 0.0)[:, None])
+            error = known * np.sqrt(np.where(np.isfinite(variance), variance, 0.0))[:, None]
             half = error * quantile[:, None]
             if sigma_stated:
-                error = np.maximum(error, np.sqrt(known))
-                half = np.maximum(half, special.ndtri((1 + level) / 2) * np.sqrt(known))
+                error = np.maximum(error, known)
+                half = np.maximum(half, special.ndtri((1 + level) / 2) * known)
             unknown |= half > OPEN * changes_by_e(self.members.controls)
             error[unknown] = half[unknown] = np.inf
             none = self.blown_up[:, None] | ~self.free
@@ -146,23 +148,3 @@ class MemberFits:
         return MemberIntervals(
             error, *(np.asarray(shift(theta, jnp.asarray(by))) for by in (0 * self.theta, -half, half))
         )
-
-
-def undetermined(null: np.ndarray) -> np.ndarray:
-    """The elements of which more than a hundredth lies in directions without information, (p,) of booleans.
-
-    **Arguments:** `null`: those directions, as of `determined_inverse`.
-    """
-    return np.sum(null**2, axis=1) > 0.01
-
-
-def _inverse_diagonal(
-    matrix: Float[np.ndarray, "E p p"], free: Bool[np.ndarray, "E p"]
-) -> tuple[Float[np.ndarray, "E p"], Bool[np.ndarray, "E p"]]:
-    """The diagonal of the inverse on what the data determine, and which elements they do not determine."""
-    known, unknown = np.zeros(matrix.shape[:2]), np.ones(matrix.shape[:2], bool)
-    for e in np.flatnonzero(np.isfinite(matrix).all(axis=(1, 2))):
-        inverse, null = determined_inverse(matrix[e], free[e])
-        known[e] = np.diag(inverse)
-        unknown[e] = undetermined(null)
-    return known, unknown

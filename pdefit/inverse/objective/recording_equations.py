@@ -4,7 +4,7 @@
         | B_1  K_1               |      K_e (q, q) of the q unknowns that recording e has for itself
         | B_2         K_2        |      B_e (q, s) between them
 
-It is solved by its Schur complement C - sum_e B_e^T K_e^-1 B_e, so that time and memory grow with the number of
+It is solved by elimination of the q (`pdefit.inverse.linear.schur`), so that time and memory grow with the number of
 recordings, and not with its square or cube.
 """
 
@@ -14,9 +14,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from pdefit.inverse.linear.schur import complement, separate
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, added, added_matrices, dense
 
 
@@ -118,17 +118,13 @@ class ArrowEquations(eqx.Module):
         own = matrix[:, s:, s:] + jax.vmap(jnp.diag)(jnp.asarray(lift).at[self.own].get(mode="fill", fill_value=1.0))
         # the sums are unknowns, too: with y = sums x a row for each, and none of them couples recordings any more
         between = jnp.moveaxis(sums.at[:, self.own].get(mode="fill", fill_value=0.0), 0, 2)
-        borders = jnp.concatenate([matrix[:, s:, :s], between, self.parts(right)[:, s:, None]], axis=2)
+        borders = jnp.concatenate([matrix[:, s:, :s], between], axis=2)
         inner = jnp.sum(matrix[:, :s, :s], axis=0) + jnp.diag(lift[self.shared])
         corner = jnp.block([[inner, sums[:, self.shared].T], [sums[:, self.shared], -jnp.eye(g)]])
-        factor = jnp.linalg.cholesky(own)
-        # as Cholesky's algorithm would do it: to invert K_e would lose more to round-off
-        w = solve_triangular(factor, borders, lower=True)
-        left = jnp.einsum("eqi,eqj->ij", w[:, :, :-1], w)
-        few = jnp.linalg.solve(corner - left[:, :-1], jnp.concatenate([right[self.shared], jnp.zeros(g)]) - left[:, -1])
-        alone = w[:, :, -1] - jnp.einsum("eqi,i->eq", w[:, :, :-1], few)
-        alone = solve_triangular(factor, alone[:, :, None], lower=True, trans=1)[:, :, 0]
-        return jnp.zeros(p).at[self.own].set(alone).at[self.shared].set(few[:s])
+        few = jnp.concatenate([right[self.shared], jnp.zeros(g)])
+        left = complement(separate(own), borders, self.parts(right)[:, s:], corner, few)
+        few = jnp.linalg.solve(left.matrix, left.right)
+        return jnp.zeros(p).at[self.own].set(left.blocks(few)).at[self.shared].set(few[:s])
 
 
 class RecordingEquations(NamedTuple):

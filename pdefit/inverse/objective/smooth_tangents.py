@@ -10,10 +10,10 @@ difference.
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
+from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
 from pdefit.inverse.objective.record import AbstractRecord
 from pdefit.inverse.problem.problem import Problem
@@ -81,12 +81,8 @@ def inexact_bias(functional: AbstractRecord, theta: Float[Array, " p"]) -> np.nd
     """
     value, _, matrix = normal_equations(functional, theta)
     free = functional.controls.free(theta)
-    # what is at a bound stays there
-    matrix = jnp.where(free[:, None] & free, matrix, jnp.diag(jnp.diag(matrix)))
-    scale = 1 / jnp.sqrt(jnp.diag(matrix))
-    scaled = scale[:, None] * matrix * scale[None, :] + 1e-12 * jnp.eye(theta.size)
-    spread = jnp.sqrt(jnp.diag(cho_solve(cho_factor(scaled), jnp.eye(theta.size)))) * scale
+    inverse = determined_inverse(np.asarray(matrix), free).matrix
     deviation = jnp.sqrt(2 * value / max(functional.observed_values - np.count_nonzero(free), 1))
-    steps = np.clip(np.asarray(deviation * spread) / 3, 1e-6, 1e-2)
-    gradient = jnp.where(free, jnp.asarray(difference_gradient(functional, theta, steps)), 0.0)
-    return np.asarray(-scale * cho_solve(cho_factor(scaled), scale * gradient))
+    steps = np.clip(np.asarray(deviation) * np.sqrt(np.diag(inverse)) / 3, 1e-6, 1e-2)
+    # what is at a bound stays there
+    return -inverse @ difference_gradient(functional, theta, steps)

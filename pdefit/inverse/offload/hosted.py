@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.base import AbstractAdjoint
 from pdefit.integrate.loop.time_loop import growth
+from pdefit.inverse.linear.conjugate_gradients import in_turn
 from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.functional import Functional
@@ -114,10 +115,7 @@ class HostedFunctional(AbstractEvaluated):
         return programs.end_tangents(tangents, state)
 
     def repeat(self, condition, body, carry):
-        # outside of compiled programs
-        while bool(condition(carry)):
-            carry = body(carry)
-        return carry
+        return in_turn(condition, body, carry)
 
     def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
         """Compile what a gradient runs, by running its first piece.

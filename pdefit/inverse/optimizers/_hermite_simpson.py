@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,10 +12,43 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.inverse.optimizers._bordered import Bordered
+from pdefit.inverse.linear.schur import chained, complement
 
 if TYPE_CHECKING:
     from pdefit.inverse.objective.functional import Functional
+
+
+class Bordered(NamedTuple):
+    """The normal equations of states, each coupled to the next, and of numbers that all of them share.
+
+    **Arguments:**
+
+    - `diagonal`: the blocks of M states of n elements, (M, n, n).
+    - `below`: the blocks of each state but the first and the one before it, (M - 1, n, n).
+    - `border`: the blocks of each state and the k shared numbers, (M, n, k).
+    - `corner`: the block of the shared numbers, (k, k).
+    - `gradient`: the gradient in the states, (M, n).
+    - `shared`: the gradient in the shared numbers, (k,).
+    """
+
+    diagonal: Float[Array, "M n n"]
+    below: Float[Array, "M-1 n n"]
+    border: Float[Array, "M n k"]
+    corner: Float[Array, "k k"]
+    gradient: Float[Array, "M n"]
+    shared: Float[Array, " k"]
+
+    def step(
+        self, states: Float[Array, " n"], shared: Float[Array, " k"]
+    ) -> tuple[Float[Array, " k"], Float[Array, "M n"]]:
+        """Minus the solution for the gradient, (k,) and (M, n), in a time that is linear in M.
+
+        **Arguments:** `states`, `shared`: what is added to the diagonal for each element of a state and each number.
+        """
+        root = chained(self.diagonal + jnp.diag(states)[None], self.below)
+        left = complement(root, self.border, -self.gradient, self.corner + jnp.diag(shared), -self.shared)
+        x = jnp.linalg.solve(left.matrix, left.right)
+        return x, left.blocks(x)
 
 
 class CollocationResiduals(eqx.Module):

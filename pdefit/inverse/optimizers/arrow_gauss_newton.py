@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from pdefit._util.errors import PdefitError
+from pdefit.inverse.linear.schur import complement, separate
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
 from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points, restraint
@@ -203,27 +204,21 @@ class ArrowGaussNewton(AbstractOptimizer):
         matrix = jnp.where(pairs, matrix, 0.0) + jnp.eye(f)[None] * jnp.where(free_cells, lift, 1.0)[:, None, :]
         border = jnp.where(free_cells[:, :, None], jnp.moveaxis(gram[k:-1, :k], -1, 0), 0.0)
         pull = jnp.where(free_cells, gram[k:-1, -1].T, 0.0)
-        inverse = jnp.linalg.inv(matrix)
-        alone, moved = jnp.einsum("xij,xj->xi", inverse, pull), jnp.einsum("xij,xjk->xik", inverse, border)
         corner = jnp.sum(gram[:k, :k], axis=-1) + at.corner[:k, :k]
-        left = corner - jnp.einsum("xik,xil->kl", border, moved)
-        right = slope[:k] - jnp.einsum("xik,xi->k", border, alone)
+        left = complement(separate(matrix), border, -pull, corner, -slope[:k])
         scale = jnp.where(jnp.diag(corner) > 0, jnp.diag(corner), 1.0)
-        left = jnp.where(free_numbers[:, None] & free_numbers[None], left, 0.0) + jnp.diag(
-            jnp.where(free_numbers, 0.0, 1.0)
-        )
+        inner = jnp.where(free_numbers[:, None] & free_numbers[None], left.matrix, 0.0)
 
         def solved(damping: Array) -> Array:
-            shift = jnp.where(free_numbers, (damping + _UNTOLD) * scale, 0.0)
-            return jnp.where(free_numbers, -jnp.linalg.solve(left + jnp.diag(shift), right), 0.0)
+            shift = jnp.where(free_numbers, (damping + _UNTOLD) * scale, 1.0)
+            return jnp.where(free_numbers, jnp.linalg.solve(inner + jnp.diag(shift), left.right), 0.0)
 
         def longer(damping: Array) -> Array:
             return jnp.any(jnp.abs(solved(damping)) > self.max_step) & (damping < _HELPLESS)
 
         damping = lax.while_loop(longer, lambda d: 2 * d, numbers)
         dp = jnp.where(whole, solved(damping), 0.0)
-        dz = -(alone + jnp.einsum("xik,k->xi", moved, dp))
-        return jnp.concatenate([dp, jnp.ravel(dz.T)])
+        return jnp.concatenate([dp, jnp.ravel(left.blocks(dp).T)])
 
     def best(self, state, theta, value):
         return state.best.theta, state.best.value

@@ -166,7 +166,7 @@ def _iterate(method: Collocation, state: _State) -> Evaluation:
 
     def tried(damping: Array) -> tuple[Array, Array, Array]:
         # a step of one size costs `damping` times J
-        d_theta, d_x = equations.damped(damping * value / size**2, damping * value / scale**2).step()
+        d_theta, d_x = equations.step(damping * value / size**2, damping * value / scale**2)
         there = box.clip(theta + jnp.clip(d_theta, -_FAR * scale, _FAR * scale)), x + d_x
         return *there, residuals.value(*there, ratio * sigma)
 

@@ -1,12 +1,11 @@
 """Gauss-Newton for fields, without a matrix: by products with it."""
 
-from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
-from pdefit.inverse.objective.abstract import AbstractEvaluated
+from pdefit.inverse.linear.conjugate_gradients import Iterate, conjugate_gradients
 from pdefit.inverse.optimizers.base import (
     AbstractOptimizer,
     Box,
@@ -138,48 +137,16 @@ class GaussNewtonCG(AbstractOptimizer):
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
         first = jnp.where(state.started, state.first_norm, norm)
         most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
-        direction, solved = self._solve(functional, product, slope, scaled, most, good)
+
+        def enough(at: Iterate) -> Array:
+            # a poor point needs no direction; else the residual is small, and more products bring little more
+            gains = at.falls[at.products] - at.falls[at.products // 2] > _GAIN * at.falls[at.products]
+            return ~good | ((at.products > 0) & (jnp.sqrt(at.squared) <= most) & ~gains) | ~(at.squared > 0)
+
+        end = conjugate_gradients(product, scaled, slope, enough, self.products, functional.repeat)
         variance = state.box.variance(evaluation.value)
-        little = parts.little(direction, jnp.asarray(self.decrement, trial.dtype), variance)
-        return evaluation._replace(found=_Step(direction, parts.measured, norm, solved, little))
-
-    def _solve(
-        self,
-        functional: AbstractEvaluated,
-        product: Callable[[Array], Array],
-        slope: Array,
-        scaled: Callable[[Array], Array],
-        most: Array,
-        wanted: Bool[Array, ""],
-    ) -> tuple[Float[Array, " p"], Bool[Array, ""]]:
-        """The direction, until the residual's norm is at most `most` and more products bring little more, if they do."""
-
-        def body(carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            i, d, r, v, inner, decrease, _ = carry
-            bent = product(v)
-            bend = jnp.vdot(v, bent)
-            # a direction without curvature is one that does not change the data
-            curved = bend > 0
-            length = jnp.where(curved, inner / jnp.where(curved, bend, 1.0), 0.0)
-            d, r = d + length * v, r - length * bent
-            decrease = decrease.at[i + 1].set(decrease[i] + length * inner / 2)
-            z = scaled(r)
-            new = jnp.vdot(r, z)
-            return i + 1, d, r, z + new / jnp.where(inner > 0, inner, 1.0) * v, new, decrease, ~curved
-
-        def enough(carry: tuple[Array, ...]) -> Array:
-            i, _, _, _, inner, decrease, _ = carry
-            gains = decrease[i] - decrease[i // 2] > _GAIN * decrease[i]
-            return ((i > 0) & (jnp.sqrt(inner) <= most) & ~gains) | ~(inner > 0)
-
-        def more(carry: tuple[Array, ...]) -> Array:
-            return wanted & ~carry[-1] & (carry[0] < self.products) & ~enough(carry)
-
-        z, zero = scaled(slope), jnp.zeros((), int)
-        decrease = jnp.zeros(self.products + 1)
-        begin = zero, jnp.zeros_like(slope), slope, z, jnp.vdot(slope, z), decrease, jnp.zeros((), bool)
-        end = functional.repeat(more, body, begin)
-        return end[1], enough(end)
+        little = parts.little(end.solution, jnp.asarray(self.decrement, trial.dtype), variance)
+        return evaluation._replace(found=_Step(end.solution, parts.measured, norm, enough(end), little))
 
     def init(self, theta, box):
         zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)

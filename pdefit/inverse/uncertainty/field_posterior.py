@@ -1,7 +1,7 @@
 """The uncertainty of unknown fields with a Gaussian prior, by the leading eigenpairs of what the data add to it.
 
 H is the Gauss-Newton matrix of the data, and W the diagonal of one over the prior's standard deviations. The few unknowns
-without such a prior are eliminated: B is the Schur complement of their block of H. With eigenpairs of
+without such a prior are adjusted to the fields: B is the matrix of what is left. With eigenpairs of
 
     W^-1 B W^-1 = V L V^T
 
@@ -26,10 +26,11 @@ from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.amplitudes import amplitude
+from pdefit.inverse.linear.determined_inverse import determined_inverse
+from pdefit.inverse.linear.low_rank import leading
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty._by_products import leading
 from pdefit.inverse.uncertainty.control_values import prior_variance, squares, values_at
 from pdefit.systems.capabilities import AbstractConstrained
 
@@ -130,7 +131,8 @@ class FieldPosterior:
         moved[:k, self.weights > 0] = shift / self.weights[self.weights > 0] / size[:, None]
         moved[k:, self.weights == 0] = np.diag(size)
         signs, axes = np.linalg.eigh(np.block([[0 * own, -np.eye(k)], [-np.eye(k), own / np.outer(size, size)]]))
-        rows, factors = np.concatenate([self._moved(self.vectors.T), axes.T @ moved]), np.concatenate([-lost, signs])
+        rows = np.concatenate([_following(self.vectors.T, self.weights, self.coupling), axes.T @ moved])
+        factors = np.concatenate([-lost, signs])
         changes = squares(self.functional.controls, self.theta, jnp.asarray(rows), jnp.asarray(factors))
         deviations = {path: np.asarray(np.sqrt(np.maximum(self._prior[path] + x, 0.0))) for path, x in changes.items()}
         if isinstance(self.functional.problem.system, AbstractConstrained):
@@ -146,13 +148,6 @@ class FieldPosterior:
         parts = zip(controls.items, controls.split(self.theta), controls.split(jnp.asarray(self.weights)), strict=True)
         return {c.path: prior_variance(c, part, np.asarray(w)) for c, part, w in parts}
 
-    def _moved(self, rows: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n p"]:
-        """Changes of theta, from changes of the elements with a prior in units of its standard deviation."""
-        whole, given = np.zeros((len(rows), self.weights.size)), self.weights > 0
-        whole[:, given] = rows / self.weights[given]
-        whole[:, ~given] = -whole[:, given] @ self.coupling.T
-        return whole
-
     def draws(self, n: int, key: PRNGKeyArray) -> Float[np.ndarray, "n p"]:
         """Points of search space drawn from the posterior.
 
@@ -164,7 +159,7 @@ class FieldPosterior:
         white = np.asarray(jax.random.normal(key, (n, self.weights.size)))
         inner, given = white[:, self.weights > 0], self.weights > 0
         narrowed = inner + (inner @ self.vectors * (1 / np.sqrt(1 + self.eigenvalues) - 1)) @ self.vectors.T
-        points = np.asarray(self.theta) + self._moved(narrowed)
+        points = np.asarray(self.theta) + _following(narrowed, self.weights, self.coupling)
         points[:, ~given] += white[:, ~given] @ self.spread.T
         return points
 
@@ -237,13 +232,14 @@ def field_posterior(
 
     # the columns of H that belong to elements without a prior
     columns = data(np.arange(weights.size) == np.flatnonzero(~given)[:, None])
-    root = _inverse_root(functional.controls, columns[:, ~given], ~given)
-    coupling = root @ (root.T @ columns[:, given])
+    inverse = determined_inverse(columns[:, ~given])
+    if inverse.null.size:
+        named = ", ".join(np.asarray(functional.controls.names())[~given])
+        raise PdefitError(f"The data do not determine {named} together; give a prior, or observe more")
+    coupling = inverse.matrix @ columns[:, given]
 
     def preconditioned(rows: np.ndarray) -> np.ndarray:
-        whole = np.zeros((len(rows), weights.size))
-        whole[:, given] = rows / weights[given]
-        return (data(whole)[:, given] - whole[:, given] @ coupling.T @ columns[:, given]) / weights[given]
+        return data(_following(rows, weights, coupling))[:, given] / weights[given]
 
     precision = float(jnp.finfo(jax.tree.leaves(functional.problem.y0)[0].dtype).eps)
     found = leading(preconditioned, int(np.sum(given)), rank, tolerance, batch, seed, precision, stop)
@@ -263,11 +259,24 @@ def field_posterior(
         eigenvalues=sizes**2,
         vectors=vectors,
         coupling=coupling,
-        spread=noise * root,
+        spread=noise * inverse.root,
         noise=noise,
         products=found.products + len(columns),
         missing=found.missing * (1.0 if np.all(relative[given]) else noise**-2),
     )
+
+
+def _following(
+    rows: Float[np.ndarray, "n m"], weights: Float[np.ndarray, " p"], coupling: Float[np.ndarray, "k m"]
+) -> Float[np.ndarray, "n p"]:
+    """Changes of theta, from changes of the elements with a prior in units of its standard deviation.
+
+    The k elements without a prior are adjusted to them.
+    """
+    whole, given = np.zeros((len(rows), weights.size)), weights > 0
+    whole[:, given] = rows / weights[given]
+    whole[:, ~given] = -whole[:, given] @ coupling.T
+    return whole
 
 
 def _check(controls: Controls, weights: np.ndarray) -> None:
@@ -279,16 +288,6 @@ def _check(controls: Controls, weights: np.ndarray) -> None:
             f"The posterior expects a prior of {', '.join(without) or 'at least one field'}; give its smoothing an "
             f"amplitude, or make it of modes and fit it"
         )
-
-
-def _inverse_root(controls: Controls, matrix: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """A root R of the inverse R R^T of the Gauss-Newton matrix of elements without a prior."""
-    sizes = np.sqrt(np.maximum(np.diag(matrix), np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(matrix / np.outer(sizes, sizes))
-    if np.any(values <= 10 * values.size * np.finfo(float).eps):
-        named = ", ".join(np.asarray(controls.names())[mask])
-        raise PdefitError(f"The data do not determine {named} together; give a prior, or observe more")
-    return vectors / np.sqrt(values) / sizes[:, None]
 
 
 def _noise(functional: AbstractObjective, theta: Array, weights: np.ndarray, used: float, sigma_stated: bool) -> float:

@@ -2,23 +2,20 @@
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import linalg, special
+from scipy import special
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT, Equations
-from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
-from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty._by_products import marginal_inverse
+from pdefit.inverse.objective.compiled import Equations
 from pdefit.inverse.uncertainty.control_values import at_points, moved
-from pdefit.inverse.uncertainty.determined_inverse import column_norms, determined_inverse
+from pdefit.inverse.uncertainty.covariance import covariance_of, values_per_element
+from pdefit.inverse.uncertainty.marginal_intervals import marginal_covariance
 
 # beyond this many controls, node states among them, a dense covariance takes minutes
 _MANY = 2000
@@ -141,67 +138,20 @@ def intervals(
 
     Source: A. C. Cameron, D. L. Miller, J. Hum. Resour. 50:317 (2015), doi:10.3368/jhr.50.2.317.
     """
-    if theta.size > _MANY:
-        return _beside_fields(functional, theta, level, sigma_stated)
-    found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
-    groups, gradient, matrix = jax.tree.map(np.asarray, found[0].joined()), *map(np.asarray, found[1][1:])
-    free = functional.controls.free(theta)
-    names = np.array(functional.controls.names())[free]
-    if names.size and not np.diag(matrix)[free].max() > 0:
-        raise PdefitError(
-            f"The data say nothing about {', '.join(names)} (the Jacobian is zero); give a prior, or observe more"
-        )
-    norms = column_norms(matrix)
-    inverse, null = determined_inverse(matrix, free)
-    covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms, free)
-    points = _points(functional.controls)
-    sizes = np.linalg.norm(points / norms, axis=1, keepdims=True)
-    mixed = np.any(np.abs(points / norms @ null) > 0.1 * sizes, axis=1)
-    made = _intervals(functional, theta, gradient, covariance, inverse, mixed, method, degrees, level, sigma_stated)
-    return dataclasses.replace(made, equations=found)
-
-
-def _beside_fields(
-    functional: AbstractObjective, theta: Float[Array, " p"], level: float, sigma_stated: bool
-) -> Intervals:
-    """Intervals of scalars, marginalised over unknown fields; NaN for the fields."""
-    controls, k = functional.controls, functional.controls.tabulated.size
-    if k == 0 or controls.nodes:
+    controls = functional.controls
+    if theta.size <= _MANY:
+        found = covariance_of(functional, theta, equations)
+    elif controls.tabulated.size and not controls.nodes:
+        found = marginal_covariance(functional, theta)
+    else:
         raise PdefitError(
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
         )
-    free = controls.free(theta)
-    inverse = marginal_inverse(functional, theta, free)
-    block = (inverse[:, :k] + inverse[:, :k].T) / 2
-    mixed = ~(np.diag(block) > 0)
-    degrees = max(functional.observed_values - int(np.count_nonzero(free)), 1)
-    value, gradient, _ = GRADIENT(functional, theta)
-    variance = 2 * float(value) / degrees
-    method = "Gauss-Newton covariance times the residual variance, fields unknown too"
-    gradient = np.asarray(gradient)
-    return _intervals(
-        functional, theta, gradient, variance * block, inverse, mixed, method, degrees, level, sigma_stated
-    )
-
-
-def _intervals(
-    functional: AbstractObjective,
-    theta: Float[Array, " p"],
-    gradient: np.ndarray,
-    covariance: np.ndarray,
-    inverse: np.ndarray,
-    mixed: np.ndarray,
-    method: str,
-    degrees: int,
-    level: float,
-    sigma_stated: bool,
-) -> Intervals:
-    """Intervals from the covariance of the first elements of theta. Values that are `mixed` cannot be determined."""
-    k = len(covariance)
-    points = _points(functional.controls if k == theta.size else functional.controls.tabulated)
-    covariance, inverse = points @ covariance @ points.T, points @ inverse
+    k, method = len(found.matrix), found.method
+    points = values_per_element(controls if k == theta.size else controls.tabulated)
+    covariance, inverse = points @ found.matrix @ points.T, points @ found.inverse
     known = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    half = special.stdtrit(degrees, (1 + level) / 2) * known
+    half = special.stdtrit(found.degrees, (1 + level) / 2) * known
     if sigma_stated:
         stated = np.sqrt(np.maximum(np.diag(inverse[:, :k] @ points.T), 0.0))
         least = special.ndtri((1 + level) / 2) * stated
@@ -209,17 +159,15 @@ def _intervals(
         half, wider = np.maximum(half, least), np.maximum(known, stated)
         covariance = _widened(covariance, known, wider)
         known = wider
-    mixed = mixed | (half > OPEN * changes_by_e(functional.controls)[:k])
+    mixed = found.undetermined | (half > OPEN * changes_by_e(controls)[:k])
     known[mixed] = half[mixed] = np.inf
-    free = functional.controls.free(theta)
+    free = controls.free(theta)
     known[~free[:k]] = half[~free[:k]] = np.nan
     if not free.all():
         method += f", {np.count_nonzero(~free)} of {free.size} unknowns held at their bounds"
     error, reach = np.full(theta.size, np.nan), np.full(theta.size, np.nan)
     error[:k], reach[:k] = known, half
-    estimate, low, high = (
-        np.asarray(moved(functional.controls, theta, jnp.asarray(by))) for by in (0 * theta, -reach, reach)
-    )
+    estimate, low, high = (np.asarray(moved(controls, theta, jnp.asarray(by))) for by in (0 * theta, -reach, reach))
     return Intervals(
         method=method,
         covariance=covariance,
@@ -228,20 +176,16 @@ def _intervals(
         estimate=estimate,
         low=low,
         high=high,
-        degrees=degrees,
+        degrees=found.degrees,
         inverse=inverse,
-        gradient=gradient,
+        gradient=found.gradient,
         unidentifiable=_vague(functional, error),
-        names=tuple(functional.controls.names()),
-        units=functional.controls.units(),
-        controls=functional.controls,
+        names=tuple(controls.names()),
+        units=controls.units(),
+        controls=controls,
         free=free,
+        equations=found.equations,
     )
-
-
-def _points(controls: Controls) -> np.ndarray:
-    """The values of controls at their points, per element of theta, (p, p)."""
-    return np.asarray(at_points(controls, jnp.eye(controls.size))).T
 
 
 def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> np.ndarray:
@@ -249,43 +193,6 @@ def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> n
     factor = np.where(errors > 0, wider / np.where(errors > 0, errors, 1.0), 0.0)
     alone = np.where(errors > 0, 0.0, wider**2)
     return covariance * np.outer(factor, factor) + np.diag(alone)
-
-
-def _covariance(
-    functional: AbstractObjective,
-    groups: SegmentNormalEquations,
-    matrix: np.ndarray,
-    inverse: np.ndarray,
-    norms: np.ndarray,
-    free: np.ndarray,
-) -> tuple[np.ndarray, str, int]:
-    """The covariance of theta, how it was made, and its degrees of freedom. A prior's score has variance 1."""
-    segments, p, held = functional.groups, norms.size, int(np.count_nonzero(~free))
-    prior = groups.extra_jac.T @ groups.extra_jac
-    if segments <= max(np.count_nonzero(free[: functional.controls.shared.size]), 1):
-        # the prior of modes is in units of the noise, whose size the residuals tell; a stated amplitude is not
-        smooth = functional.controls.roughness_of_theta() ** 2
-        prior = prior - np.diag(np.where(functional.controls.mask(lambda c: c.modes is not None), smooth, 0.0))
-        # both take part of the freedom
-        used = p - held - float(np.diag(inverse) @ smooth)
-        degrees = max(functional.observed_values + functional.continuity_values - round(used), 1)
-        variance = 2 * float(np.sum(groups.half_square)) / degrees
-        middle = variance * (matrix - prior) + prior
-        return inverse @ middle @ inverse, "Gauss-Newton covariance times the residual variance", degrees
-    scores, size = np.zeros((len(groups.half_square), p)), np.outer(norms, norms)
-    block = np.ix_(free, free)
-    # segments that pad a record have a score of zero
-    for g, columns in enumerate(np.asarray(groups.columns)):
-        score, own = np.zeros(p), np.zeros((p, p))
-        np.add.at(score, columns, groups.gradient[g])
-        np.add.at(own, np.ix_(columns, columns), groups.matrix[g])
-        score, own = (score / norms)[free], (own / size)[block]
-        # the residuals the segment would have had, had it not been fitted: J^T (1 - H)^-1 r by Woodbury's identity
-        without: np.ndarray = linalg.lstsq((matrix / size)[block] - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
-        scores[g, free] = score + own @ without
-    scores *= norms
-    middle = (segments - 1) / segments * scores.T @ scores + prior
-    return inverse @ middle @ inverse, f"sandwich covariance, clustered by {segments} segments (CR3)", segments - 1
 
 
 def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy import linalg, special
+from scipy import special
 
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.priors import Measured
 from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
+from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, VALUE, Equations
 from pdefit.inverse.objective.functional import Functional
@@ -95,9 +96,7 @@ def marginal_likelihood(
     extra, jac = np.asarray(groups.extra), np.asarray(groups.extra_jac)
     known = jac.T @ jac
     data = matrix - known
-    size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
-    inner, told = ((m / np.outer(size, size))[np.ix_(free, free)] for m in (matrix, data))
-    used = float(np.trace(linalg.pinvh(inner) @ told))
+    used = float(np.sum(determined_inverse(matrix, free).matrix * data))
     made = MarginalLikelihood(values, chi2, log_sigma, fitted, used, None, None, *_priors(functional, theta))
     if made.reason:
         return made

@@ -11,8 +11,9 @@ from problems import decays
 import pdefit
 from pdefit.analysis.design._information import DenseTimes
 from pdefit.analysis.design._places import places_of
-from pdefit.analysis.identifiability.identify import HALF, standard_errors
+from pdefit.analysis.identifiability.identify import HALF
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.compiled import normal_equations
 
 TS, SIGMA, RATE = np.linspace(0.0, 2.0, 5), 0.01, 0.8
@@ -160,7 +161,7 @@ def test_priors_and_repeats_with_a_start_of_their_own():
     objective = functional(controls)
     found = pdefit.design(objective, objective.theta0)
     matrix = np.asarray(normal_equations(objective, objective.theta0)[2])
-    np.testing.assert_allclose(found.half, HALF * standard_errors(matrix), rtol=1e-6)
+    np.testing.assert_allclose(found.half, HALF * determined_inverse(matrix).errors, rtol=1e-6)
     data = matrix - np.diag([1 / 0.02**2, 0, 0, 0])
     left = data[0, 0] - data[0, 1:] @ np.linalg.solve(data[1:, 1:], data[1:, 0])
     expected = 1.959964 / np.sqrt(2 * left + 1 / 0.02**2)

@@ -12,7 +12,6 @@ from problems import positions_functional
 
 import pdefit
 from pdefit.analysis.identifiability import identify as module
-from pdefit.analysis.identifiability._spectrum import unseen_by_products
 from pdefit.analysis.identifiability.compensation import compensation
 from pdefit.analysis.identifiability.identify import THRESHOLDS, identify, relative_sizes
 
@@ -133,23 +132,6 @@ def test_products_tell_the_same(planted, monkeypatch):
     assert by_name(answer)["a"].known_to == pytest.approx(1.96 / np.sqrt(2), rel=0.01)
     straight = compensation(planted, planted.theta0, answer, by_name(answer)["a"])
     assert straight.together < 1e-3 * straight.alone
-
-
-def test_products_bound_what_is_unseen():
-    """On either side of the exact length after every product, with a spectrum as wide as that of film and hidden gates."""
-    rng = np.random.default_rng(0)
-    vectors = np.linalg.qr(rng.normal(size=(200, 200)))[0]
-    values, start = 10.0 ** rng.uniform(-8, 11, 200), np.eye(200)[0]
-    exact = start @ (vectors / (values + 1)) @ vectors.T @ start
-    widths = []
-    for products in (3, 10, 30, 60, 200):
-        found = unseen_by_products(
-            lambda v: vectors @ (values * (v @ vectors)), start, 1.0, np.ones(1), exact, products
-        )
-        assert found.least <= exact * (1 + 1e-6) and found.most >= exact * (1 - 1e-6)
-        assert found.curve[0] == pytest.approx(found.least) and start @ found.part == pytest.approx(found.least)
-        widths.append(found.most - found.least)
-    assert widths[0] > 0.1 and widths[-1] < 0.03 * exact and np.all(np.diff(widths) <= 0)
 
 
 def test_a_verdict_that_the_bounds_leave_open(planted, monkeypatch):

@@ -12,7 +12,7 @@ from problems import fisher, fisher_functional
 import pdefit
 from pdefit.inverse.optimizers.cell_equations import has_points
 from pdefit.inverse.optimizers.preconditioner import SWEEPS, two_level
-from pdefit.inverse.uncertainty._by_products import marginal_inverse
+from pdefit.inverse.uncertainty.marginal_intervals import marginal_inverse
 
 POINTS = 40
 STATE = {"y0": {"u": pdefit.transforms.Identity(), "v": pdefit.transforms.Identity()}}

@@ -7,10 +7,10 @@ from small_systems import Lines
 
 import pdefit
 from pdefit.inverse.fit.reweight import unknowns_by_variable
+from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.compiled import normal_equations
-from pdefit.inverse.uncertainty._by_products import marginal_inverse
-from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 from pdefit.inverse.uncertainty.held import held_values
+from pdefit.inverse.uncertainty.marginal_intervals import marginal_inverse
 
 TS = np.linspace(0.0, 2.0, 9)
 STEPS = {"dt": 0.25, "solver": pdefit.solvers.RK4()}
@@ -76,7 +76,7 @@ def test_what_data_determine_does_not_count_it(both):
 def test_rows_of_the_inverse_by_products_are_those_of_the_matrix():
     whole = line({"a": {}, "b": {}, "c": pdefit.Control(bounds=(-1.0, 0.4))})
     left, matrix = whole.controls.free(whole.theta0), np.asarray(normal_equations(whole, whole.theta0)[2])
-    rows, expected = marginal_inverse(whole, whole.theta0, left), determined_inverse(matrix, left)[0]
+    rows, expected = marginal_inverse(whole, whole.theta0, left), determined_inverse(matrix, left).matrix
     np.testing.assert_allclose(rows, expected, rtol=1e-6, atol=1e-12 * np.max(expected))
     assert not np.any(expected[2]) and np.all(np.diag(expected)[:2] > 0)
 

@@ -1,13 +1,11 @@
-"""The part of a direction of search space that the data do not see, from a matrix or from its products."""
+"""Lanczos' method: the part of a direction that a matrix hardly changes, from its products alone, with bounds."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy import linalg
-
-from pdefit.inverse.uncertainty.determined_inverse import determined_inverse
 
 # a quadratic form is known when its bounds differ by no more than a fraction of it; after some products it is enough that
 # both are on one side of the limit, and no further apart than a factor
@@ -32,48 +30,6 @@ class Unseen(NamedTuple):
     least: float
     most: float
     alone: float
-
-
-class Spectrum(NamedTuple):
-    """The eigenvalues and eigenvectors of a matrix of few unknowns.
-
-    **Arguments:**
-
-    - `values`: the eigenvalues, the smallest first, (p,).
-    - `vectors`: their vectors, (p, p).
-    """
-
-    values: Float[np.ndarray, " p"]
-    vectors: Float[np.ndarray, "p p"]
-
-    def projections(self, eps: float) -> Float[np.ndarray, "p p"]:
-        """The projection V V^T on the eigenvectors V whose eigenvalues are at most eps."""
-        null = self.vectors[:, self.values <= eps]
-        return null @ null.T
-
-    def unseen(self, eps: float) -> Float[np.ndarray, "p p"]:
-        """For every unit vector u the part eps (A + eps)^-1 u that is hardly seen, one row each."""
-        return (self.vectors * (eps / (np.maximum(self.values, 0.0) + eps))) @ self.vectors.T
-
-    def curve(self, thresholds: Float[np.ndarray, " e"]) -> Float[np.ndarray, "p e"]:
-        """The squared length of the projection of every unit vector for some thresholds."""
-        return self.vectors**2 @ (self.values[:, None] <= thresholds)
-
-
-def without(matrix: Float[np.ndarray, "p p"], others: Bool[np.ndarray, " p"]) -> Float[np.ndarray, "k k"]:
-    """The Schur complement of a matrix, in which some unknowns are adjusted to the rest.
-
-    **Arguments:**
-
-    - `matrix`: positive semidefinite.
-    - `others`: which unknowns are adjusted, (p,).
-    """
-    keep, gone = np.flatnonzero(~others), np.flatnonzero(others)
-    if not gone.size:
-        return matrix
-    coupling, own = matrix[np.ix_(gone, keep)], matrix[np.ix_(gone, gone)]
-    adjusted = determined_inverse(own)[0] @ coupling
-    return matrix[np.ix_(keep, keep)] - coupling.T @ adjusted
 
 
 def unseen_by_products(

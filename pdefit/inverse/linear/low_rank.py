@@ -1,55 +1,11 @@
-"""Parts of a matrix that is known by its products alone: rows of its inverse, and its leading eigenpairs."""
+"""Low-rank part of a matrix that is known by its products alone, by random vectors."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Float
 from scipy import linalg
-
-from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import PRODUCT
-from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.optimizers.conjugate_gradients import solved
-from pdefit.inverse.optimizers.preconditioner import preconditioner
-
-_PRECONDITIONER: Callable = eqx.filter_jit(preconditioner)
-_SOLVE: Callable = eqx.filter_jit(lambda parts, r: parts.solve(r))
-
-
-def marginal_inverse(
-    functional: AbstractObjective, theta: Float[Array, " p"], free: Bool[np.ndarray, " p"]
-) -> Float[np.ndarray, "k p"]:
-    """The rows of (J_r^T J_r)^-1 that belong to numbers, marginalised over unknown fields.
-
-    The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
-    conjugate gradients with products solve, preconditioned as in `GaussNewtonCG`. The diagonal element rises with every
-    product, and the solution ends when it changes by less than half a percent. Elements between two numbers take
-    the residuals of both solutions into account, and so are as good.
-
-    **Arguments:**
-
-    - `functional`: the objective.
-    - `theta`: its minimum, (p,).
-    - `free`: the elements that are not held. The rows and columns of held elements are zero.
-    """
-    functional = with_tangents(functional)
-    yes, no = jnp.ones((), bool), jnp.zeros((), bool)
-    parts = _PRECONDITIONER(functional, theta, jnp.zeros(()), jnp.zeros(theta.size), no, yes)
-    k = functional.controls.tabulated.size
-    rows, left = np.zeros((2, k, theta.size))
-    for j in np.flatnonzero(free[:k]):
-        unit = jnp.zeros(theta.size).at[j].set(1.0)
-        rows[j], left[j] = solved(
-            lambda v: jnp.where(free, PRODUCT(functional, theta, v), 0.0),
-            lambda r: jnp.where(free, _SOLVE(parts, r), 0.0),
-            unit,
-        )
-    # x_i^T b_j + b_i^T x_j - x_i^T A x_j, whose error is of second order
-    rows[:, :k] = rows[:, :k].T + rows @ left.T
-    return rows
 
 
 class Leading(NamedTuple):

@@ -1,0 +1,86 @@
+"""Inverse of a Gauss-Newton matrix on what the data determine."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+# a column of the Jacobian below this fraction of the largest is zero to round-off
+_ZERO = 1e-13
+# an unknown with a larger part of its squared length in directions without information is not determined
+_PART = 0.01
+
+
+class DeterminedInverse(NamedTuple):
+    """The inverse R R^T of J_r^T J_r on what the data determine.
+
+    **Arguments:**
+
+    - `root`: R, with zero rows for held elements, (p, r).
+    - `null`: the remaining directions, in units of one over `column_norms`, (p, n).
+    """
+
+    root: Float[np.ndarray, "p r"]
+    null: Float[np.ndarray, "p n"]
+
+    @property
+    def matrix(self) -> Float[np.ndarray, "p p"]:
+        """The inverse."""
+        return self.root @ self.root.T
+
+    @property
+    def undetermined(self) -> Bool[np.ndarray, " p"]:
+        """Test for elements that the data do not determine."""
+        return undetermined(self.null)
+
+    @property
+    def errors(self) -> Float[np.ndarray, " p"]:
+        """The standard errors: infinite for undetermined elements, 0 for held ones."""
+        return np.where(self.undetermined, np.inf, np.sqrt(np.sum(self.root**2, axis=1)))
+
+
+def undetermined(parts: Float[np.ndarray, "m n"]) -> Bool[np.ndarray, " m"]:
+    """Test for unit vectors of which more than a hundredth lies in directions without information.
+
+    **Arguments:** `parts`: the components of each vector along these directions.
+    """
+    return np.sum(parts**2, axis=1) > _PART
+
+
+def column_norms(matrix: np.ndarray) -> np.ndarray:
+    """The norms of the columns of the Jacobian of J_r^T J_r; 1 for controls that change nothing."""
+    norms = np.sqrt(np.diag(matrix))
+    return np.where(norms > _ZERO * norms.max(initial=0.0), norms, 1.0)
+
+
+def determined_inverse(
+    matrix: Float[np.ndarray, "p p"], free: Bool[np.ndarray, " p"] | None = None
+) -> DeterminedInverse:
+    """The inverse of a Gauss-Newton matrix on what the data determine, after a scaling to a diagonal of ones.
+
+    **Arguments:**
+
+    - `matrix`: J_r^T J_r, (p, p).
+    - `free`: the elements that are not held; by default all.
+    """
+    free = np.ones(len(matrix), bool) if free is None else free
+    norms = column_norms(matrix)
+    values, vectors = np.linalg.eigh((matrix / np.outer(norms, norms))[np.ix_(free, free)])
+    null = values <= 10 * values.size * np.finfo(float).eps * values.max(initial=0.0)
+    directions = np.zeros((free.size, values.size))
+    directions[free] = vectors
+    root = directions[:, ~null] / np.sqrt(values[~null]) / norms[:, None]
+    return DeterminedInverse(root, directions[:, null])
+
+
+def standard_errors(
+    matrices: Float[np.ndarray, "E p p"], free: Bool[np.ndarray, "E p"] | None = None
+) -> Float[np.ndarray, "E p"]:
+    """The standard errors of many Gauss-Newton matrices; NaN for matrices that are not finite.
+
+    **Arguments:** as of `determined_inverse`.
+    """
+    errors = np.full(matrices.shape[:2], np.nan)
+    for e in np.flatnonzero(np.isfinite(matrices).all(axis=(1, 2))):
+        errors[e] = determined_inverse(matrices[e], None if free is None else free[e]).errors
+    return errors
