@@ -17,6 +17,7 @@ from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.guesses import Value
 from pdefit.inverse.controls.transforms import Identity, Log
+from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import Box, Evaluation
 from pdefit.inverse.optimizers.lbfgs import LBFGS
@@ -30,8 +31,6 @@ _WHOLE = 1e9
 # relative distance of the guesses from the truth, alternately up and down
 _OFF = 0.1
 _RECOVERED = 1e-6
-# relative size of eigenvalues of the normal matrix, below which they are round-off
-_WEAK = 1e-13
 _EVALUATIONS = 60
 _OPTIMIZER = LevenbergMarquardt(tolerance=1e-14)
 _SILENT = "controls without influence"
@@ -58,7 +57,7 @@ def recovery(subject: Subject) -> Iterator[Finding]:
     if functional.controls.size > FEW:
         yield not_applicable(name, f"more than {FEW} parameters need data that the example cannot give")
         return
-    unidentifiable = _vague(_evaluate(functional, truth))
+    unidentifiable = determined_inverse(np.asarray(_evaluate(functional, truth).matrix)).undetermined
     names = np.asarray(functional.controls.names())
     if unidentifiable.any():
         yield not_applicable("parameters that the example does not determine", ", ".join(names[unidentifiable]))
@@ -116,7 +115,7 @@ def _evaluate(functional: Functional, theta: Any) -> Evaluation:
 def _minimum(functional: Functional) -> Any:
     """The theta at which the optimizer stops.
 
-    The loop stands here and not in `fit`, so that one compilation of the normal equations serves `_vague` too.
+    The loop stands here and not in `fit`, so that one compilation of the normal equations serves both uses.
     """
     state = _OPTIMIZER.init(functional.theta0, Box(*functional.controls.box()))
     tell = jax.jit(_OPTIMIZER.tell)
@@ -125,21 +124,6 @@ def _minimum(functional: Functional) -> Any:
         if bool(_OPTIMIZER.finished(state)):
             break
     return state.point.theta
-
-
-def _vague(evaluation: Evaluation) -> np.ndarray:
-    """(p,) Whether an element cannot be identified from the residuals, alone or in combination with others.
-
-    These are the elements that take part in a null vector of the normal matrix.
-    """
-    matrix = np.asarray(evaluation.matrix)
-    norms = np.sqrt(np.diag(matrix))
-    silent = norms <= 1e-13 * norms.max()
-    scale = np.where(silent, 1.0, norms)
-    values, directions = np.linalg.eigh(matrix / np.outer(scale, scale))
-    weak = values <= _WEAK * max(values[-1], 1e-300)
-    # an element takes part in a null vector (of length 1) if its component exceeds a tenth
-    return silent | np.any(np.abs(directions[:, weak]) > 0.1, axis=1)
 
 
 def _relative_errors(functional: Functional, theta: Any, truth: Any) -> np.ndarray:

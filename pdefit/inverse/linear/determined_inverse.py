@@ -48,9 +48,10 @@ def undetermined(parts: Float[np.ndarray, "m n"]) -> Bool[np.ndarray, " m"]:
 
 
 def column_norms(matrix: np.ndarray) -> np.ndarray:
-    """The norms of the columns of the Jacobian of J_r^T J_r; 1 for controls that change nothing."""
+    """The norms of the columns of the Jacobian of J_r^T J_r; the largest one for controls that change nothing."""
     norms = np.sqrt(np.diag(matrix))
-    return np.where(norms > _ZERO * norms.max(initial=0.0), norms, 1.0)
+    largest = norms.max(initial=0.0)
+    return np.where(norms > _ZERO * largest, norms, largest or 1.0)
 
 
 def determined_inverse(

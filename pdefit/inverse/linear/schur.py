@@ -122,12 +122,12 @@ def without(
     gone: Int[np.ndarray, " q"],
     kept: Int[np.ndarray, " s"],
 ) -> Complement:
-    """The system of some unknowns of a dense one, once others are eliminated as far as they are determined.
+    """The system of some unknowns of a dense one, once further ones are eliminated as far as they are determined.
 
     **Arguments:**
 
     - `matrix`, `right`: a positive semidefinite matrix, and the right side.
-    - `gone`, `kept`: the unknowns that are eliminated, and those that are left. Any others are held.
+    - `gone`, `kept`: the unknowns that are eliminated, and those that are left. All remaining ones are held.
     """
     half = jnp.asarray(determined_inverse(matrix[np.ix_(gone, gone)]).root)
     root = Root(lambda v: half.T @ v, lambda v: half @ v)

@@ -249,11 +249,10 @@ def _matrix_along(
     owners = tuple(Controls((c,)) for c in numbers.items for _ in range(c.size))
     tangents = Tangents(functional, theta, directions, owners)
     none = NormalEquations(jnp.zeros(1), jnp.zeros((1, k)), jnp.zeros((1, k, k)))
-    matrix = tangents.advance(tangents.start(none), functional.schedule).total.matrix[0]
-    for moved in jvp_many(functional.extra_residuals, (theta,), (directions,))[1]:
-        rows = moved.reshape(k, -1)
-        matrix = matrix + rows @ rows.T
-    return matrix
+    total = tangents.advance(tangents.start(none), functional.schedule).total
+    return (
+        jax.tree.map(lambda x: x[0], total).plus(*jvp_many(functional.extra_residuals, (theta,), (directions,))).matrix
+    )
 
 
 def _lifted(matrix: Float[Array, "... m m"]) -> Float[Array, "... m m"]:

@@ -19,6 +19,12 @@ def test_held_elements_and_units_leave_the_inverse_alone():
     assert np.isnan(both[1]).all()
 
 
+def test_a_column_of_round_off_is_undetermined_in_any_unit():
+    jac = np.random.default_rng(1).normal(size=(30, 3)) * [1e10, 1e9, 1e-5]
+    found = determined_inverse(jac.T @ jac)
+    assert found.undetermined.tolist() == [False, False, True] and np.isfinite(found.errors[:2]).all()
+
+
 def test_what_is_undetermined_does_not_depend_on_the_basis_of_the_null_space():
     """An element has a fiftieth of its squared length in a plane without information, whatever vectors span the plane."""
     answers = []

@@ -84,11 +84,11 @@ def test_blocks_are_those_of_the_jacobian(system):
 
 
 def test_elimination_solves_the_dense_system(system):
-    equations = system[2].damped(jnp.asarray([1.0, 2.0]), jnp.asarray([1.0, 2.0, 3.0, 4.0]))
+    equations, states, shared = system[2], jnp.asarray([1.0, 2.0]), jnp.asarray([1.0, 2.0, 3.0, 4.0])
     matrix, gradient = dense(equations)
-    np.testing.assert_allclose(
-        np.concatenate([np.ravel(part) for part in equations.step()]), -np.linalg.solve(matrix, gradient), rtol=1e-8
-    )
+    damped = matrix + np.diag(np.concatenate([shared, np.tile(states, len(equations.gradient))]))
+    found = np.concatenate([np.ravel(part) for part in equations.step(states, shared)])
+    np.testing.assert_allclose(found, -np.linalg.solve(damped, gradient), rtol=1e-8)
 
 
 def test_states_lie_on_the_data_and_between_them():
