@@ -16,7 +16,7 @@ from pdefit.analysis.design.result import Cadence, Candidate, Design
 from pdefit.analysis.identifiability.identify import HALF, relative_sizes
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.linear.determined_inverse import determined_inverse, standard_errors
+from pdefit.inverse.linear.determined_inverse import standard_errors
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.shooting.formulation import Single
@@ -66,11 +66,11 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
         raise PdefitError("The model is not finite at this point; see pdefit doctor, or choose another guess")
     scale = _sizes(controls, theta)
 
-    def halves(matrices: np.ndarray) -> np.ndarray:
-        return HALF * standard_errors(matrices) / scale
+    def halves(matrix: np.ndarray) -> np.ndarray:
+        return HALF * standard_errors(matrix) / scale
 
     data = every[found.useful].sum(axis=0)
-    now = halves((data + found.prior)[None])[0]
+    now = halves(data + found.prior)
     reach = now * scale
     values = [np.asarray(moved(controls, theta, jnp.asarray(by))) for by in (np.zeros(theta.size), -reach, reach)]
     names = controls.names()
@@ -190,7 +190,7 @@ def _repeated(controls: Controls, data: np.ndarray, prior: np.ndarray, scale: np
     columns[own] = p + np.arange(own.size)
     both[np.ix_(columns, columns)] += data
     both[p:, p:] += prior[np.ix_(own, own)]
-    return HALF * determined_inverse(both).errors[:p] / scale
+    return HALF * standard_errors(both)[:p] / scale
 
 
 def _cadences(found: Information, every: np.ndarray, halves: Halves) -> tuple[Cadence, ...]:

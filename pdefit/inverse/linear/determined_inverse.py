@@ -75,13 +75,15 @@ def determined_inverse(
 
 
 def standard_errors(
-    matrices: Float[np.ndarray, "E p p"], free: Bool[np.ndarray, "E p"] | None = None
-) -> Float[np.ndarray, "E p"]:
-    """The standard errors of many Gauss-Newton matrices; NaN for matrices that are not finite.
+    matrix: Float[np.ndarray, "... p p"], free: Bool[np.ndarray, "... p"] | None = None
+) -> Float[np.ndarray, "... p"]:
+    """The standard errors of one or many Gauss-Newton matrices; NaN for matrices that are not finite.
 
     **Arguments:** as of `determined_inverse`.
     """
-    errors = np.full(matrices.shape[:2], np.nan)
-    for e in np.flatnonzero(np.isfinite(matrices).all(axis=(1, 2))):
-        errors[e] = determined_inverse(matrices[e], None if free is None else free[e]).errors
-    return errors
+    if matrix.ndim > 2:
+        each = [None] * len(matrix) if free is None else free
+        return np.stack([standard_errors(*one) for one in zip(matrix, each, strict=True)])
+    if not np.all(np.isfinite(matrix)):
+        return np.full(len(matrix), np.nan)
+    return determined_inverse(matrix, free).errors
