@@ -13,9 +13,9 @@ from pdefit.cli.config._reader import read_section
 from pdefit.cli.config._registry import lookup
 from pdefit.cli.config._types import argument_hints, fits
 from pdefit.inverse.controls.declare import Control
-from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Value
 from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.smoothing import Smoothing
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity
 
 _NUMBERS = ("a name alone", "one number", "two numbers")

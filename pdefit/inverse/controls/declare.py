@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess
 from pdefit.inverse.controls.paths import PARTS, leaf_paths
 from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.smoothing import Smoothing
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity
 from pdefit.inverse.problem.problem import Problem
 

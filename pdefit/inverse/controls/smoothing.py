@@ -1,4 +1,4 @@
-"""Sobolev variables of fields: search variables in which a smooth change is a shorter way than a rough one."""
+"""The smoothing of fields: its declaration, and the operator that smooths on a grid."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls._axes_and_modes import FieldAxes
+from pdefit.inverse.controls.field_axes import FieldAxes
 from pdefit.systems.linear_operators import Smoother
 
 # a guess is uniform where its standard deviation is below this part of its largest value
@@ -80,7 +80,7 @@ class Smoothing:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sobolev(Smoother):
+class GridSmoother(Smoother):
     """The operator S of a field: a multiplication of its modes, cosines between walls and Fourier modes along periods.
 
     **Arguments:**
@@ -101,7 +101,7 @@ class Sobolev(Smoother):
     amplitude: float | None
 
     @classmethod
-    def of(cls, path: str, given: float | Smoothing, axes: FieldAxes) -> "Sobolev":
+    def of(cls, path: str, given: float | Smoothing, axes: FieldAxes) -> "GridSmoother":
         """The operator of a control.
 
         **Arguments:**

@@ -1,62 +1,18 @@
-"""The axes of an unknown field, and the smooth modes on them: the few numbers that stand for a field known to be smooth."""
+"""The smooth modes of a field: the few functions whose sum is a field known to be smooth."""
 
 import dataclasses
 import functools
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.problem.problem import Problem
-
-
-class FieldAxes(NamedTuple):
-    """The axes of a field.
-
-    **Arguments:**
-
-    - `names`: the name of each axis, such as `x`; empty without a name.
-    - `points`: the positions along each axis, (n,), in the unit of lengths; running numbers if no positions are stated.
-    - `periodic`: for each axis whether its ends are neighbours.
-    """
-
-    names: tuple[str, ...]
-    points: tuple[np.ndarray, ...]
-    periodic: tuple[bool, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(x.size for x in self.points)
-
-    @property
-    def periods(self) -> tuple[float, ...]:
-        """The length of each axis, the sum of its cells."""
-        return tuple(n * h for n, h in zip(self.shape, self.spacing, strict=True))
-
-    @property
-    def spacing(self) -> tuple[float, ...]:
-        return tuple(float(x[-1] - x[0]) / (x.size - 1) if x.size > 1 else 1.0 for x in self.points)
-
-
-def field_axes(problem: Problem, path: str, shape: tuple[int, ...]) -> FieldAxes:
-    """The axes of a control, as `Problem.axes` states them, or running numbers.
-
-    **Arguments:** `problem`, and `path`, `shape` as of `Problem.axes`.
-    """
-    where = problem.axes(path, shape)
-    # labels, such as names of bodies, are no positions
-    points = [] if where is None else [np.asarray(where.coords[d]) for d in where.dims]
-    if where is None or tuple(x.size for x in points) != shape or any(x.dtype.kind not in "fiu" for x in points):
-        return FieldAxes(("",) * len(shape), tuple(np.arange(n) for n in shape), (False,) * len(shape))
-    periodic = tuple(getattr(getattr(problem.system, "grid", None), "periodic", ()))
-    names = tuple(d.removesuffix("_face") for d in where.dims)
-    return FieldAxes(names, tuple(points), periodic if len(periodic) == len(shape) else (False,) * len(shape))
+from pdefit.inverse.controls.field_axes import FieldAxes
 
 
 @dataclasses.dataclass(frozen=True)
-class Modes:
+class ModeBasis:
     """The lowest modes of a field on a uniform grid: Fourier modes and, between ends, cosines; or polynomials.
 
     Every mode has mean square 1, so that its coefficient has the unit of the field. Polynomials are orthogonal on the
@@ -78,7 +34,7 @@ class Modes:
     basis: str
 
     @classmethod
-    def of(cls, path: str, count: int, basis: str, axes: FieldAxes) -> "Modes":
+    def of(cls, path: str, count: int, basis: str, axes: FieldAxes) -> "ModeBasis":
         """The modes of a control.
 
         **Arguments:**
