@@ -12,10 +12,9 @@ from pdefit._util.expected import Count, Pair, Positive, Read, is_measure
 from pdefit.cli.config._reader import read_section
 from pdefit.cli.config._registry import lookup
 from pdefit.cli.config._types import argument_hints, fits
-from pdefit.inverse.controls.declare import Control
+from pdefit.inverse.controls.declare import Control, Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Value
 from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.smoothing import Smoothing
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity
 
 _NUMBERS = ("a name alone", "one number", "two numbers")

@@ -11,15 +11,15 @@ from jaxtyping import Array, PRNGKeyArray
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.bound_control import BoundControl, kind_of
-from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
+from pdefit.inverse.controls.declare import Control, Declaration, Smoothing, declared_leaves
 from pdefit.inverse.controls.driven import driven_state
 from pdefit.inverse.controls.field_axes import field_axes
 from pdefit.inverse.controls.guesses import is_measured
-from pdefit.inverse.controls.mode_basis import ModeBasis
-from pdefit.inverse.controls.parametrization import AbstractParametrization, Modes, Plain, Sobolev
+from pdefit.inverse.controls.parametrization.base import AbstractParametrization, Plain
+from pdefit.inverse.controls.parametrization.modes import Modes
+from pdefit.inverse.controls.parametrization.sobolev import GridSmoother, Sobolev
 from pdefit.inverse.controls.paths import check_units, declaration, holder, leaf
 from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.smoothing import GridSmoother, Smoothing
 from pdefit.inverse.controls.vector import Controls, in_order
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.linear_operators import AbstractSmoothed, Smoother
@@ -54,7 +54,7 @@ def bind(
             guess, parametrization = _smooth(problem, path, control, control.smoothing, observations)
         else:
             guess = _checked_guess(problem, path, control)
-            parametrization = Plain(shape=guess.shape)
+            parametrization = Plain(guess.shape)
         # one that is not estimated, too, keeps the guess that its modes can hold or its prior takes for no noise
         if guess is not leaf(problem, path)(problem):
             problem = eqx.tree_at(leaf(problem, path), problem, guess)
@@ -72,14 +72,14 @@ def _checked_guess(problem: Problem, path: str, control: Control) -> Array:
 
 
 def _of_modes(problem: Problem, path: str, control: Control, count: int) -> tuple[Array, Modes]:
-    """The part of the guess that smooth modes hold, and these modes, without a prior yet."""
+    """The part of the guess that smooth modes hold, and these modes."""
     _check_modes(path, control)
     guess = leaf(problem, path)(problem)
-    basis = ModeBasis.of(path, count, control.basis, field_axes(problem, path, guess.shape))
-    search = basis.field(basis.coefficients(control.transform.to_search(guess)))
+    modes = Modes.of(path, count, control.basis, field_axes(problem, path, guess.shape))
+    search = modes.field(modes.coefficients(control.transform.to_search(guess)))
     guess = control.transform.to_physical(search).astype(guess.dtype)
     _check(path, control, np.asarray(guess), declaration(problem, path))
-    return guess, Modes(shape=guess.shape, basis=basis, roughness=jnp.zeros(count))
+    return guess, modes
 
 
 def _smooth(
@@ -99,9 +99,7 @@ def _smooth(
     if measured and isinstance(smoother, GridSmoother) and smoother.amplitude is not None:
         background, search = _smoothed(background, smoother, path, observations)
         guess = control.transform.to_physical(search).astype(guess.dtype)
-    return guess, Sobolev(
-        shape=guess.shape, smoother=smoother, background=background, roughness=roughness, open=is_open
-    )
+    return guess, Sobolev(guess.shape, smoother, background, roughness=roughness, open=is_open)
 
 
 def _item(

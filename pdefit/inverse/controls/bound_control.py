@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.inverse.controls.parametrization import AbstractParametrization, Modes, Plain
+from pdefit.inverse.controls.parametrization.base import AbstractParametrization, Plain
+from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform
 from pdefit.inverse.problem.problem import Problem

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.inverse.controls.parametrization import Sobolev
+from pdefit.inverse.controls.parametrization.sobolev import Sobolev
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.optimizers.conjugate_gradients import solved

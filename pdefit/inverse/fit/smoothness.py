@@ -20,7 +20,7 @@ import scipy
 from jaxtyping import Array, Float
 from scipy import linalg
 
-from pdefit.inverse.controls.parametrization import Modes
+from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
@@ -88,7 +88,7 @@ class _Evidence:
         self.matrix = np.where(held[:, None] | held, np.diag(held.astype(float)), matrix)
         self.values, self.degrees = values, values - int(np.count_nonzero(~held))
         self.fields = [(c, span) for c, span in controls.spans if c.has_modes]
-        waves = [c.parametrization.basis.waves for c, _ in self.fields if isinstance(c.parametrization, Modes)]
+        waves = [c.parametrization.waves for c, _ in self.fields if isinstance(c.parametrization, Modes)]
         self.largest = [max(x.max(), 1e-300) for x in waves]
         # in units of the largest one
         self.waves = [x / most for x, most in zip(waves, self.largest, strict=True)]

@@ -38,7 +38,7 @@ def functional(field, noise=0.0, sigma=0.05):
 def modes():
     """The same with 24 modes, as if the data had chosen their smoothness; the mean has no prior."""
     found = functional(pdefit.Control(modes=24))
-    waves = found.controls.items[-1].parametrization.basis.waves
+    waves = found.controls.items[-1].parametrization.waves
     return found.with_roughness({"y0.u": jnp.asarray(np.where(waves > 0, 10 * np.exp(2.5 * waves), 0.0))})
 
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from pdefit.inverse.controls.field_axes import FieldAxes
-from pdefit.inverse.controls.mode_basis import ModeBasis
+from pdefit.inverse.controls.parametrization.modes import Modes
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from pdefit.inverse.controls.mode_basis import ModeBasis
 )
 def test_all_modes_together_hold_every_field(periodic, basis):
     shape = (6, 5, 4)[: len(periodic)]
-    modes = ModeBasis(int(np.prod(shape)), shape, (0.5,) * len(shape), periodic, basis)
+    modes = Modes(shape, int(np.prod(shape)), (0.5,) * len(shape), periodic, basis)
     field = jnp.asarray(np.random.default_rng(0).standard_normal(shape))
     coefficients = modes.coefficients(field)
     np.testing.assert_allclose(modes.field(coefficients), field, atol=1e-12)
@@ -29,7 +29,7 @@ def test_all_modes_together_hold_every_field(periodic, basis):
 
 def test_waves_of_a_periodic_axis_come_in_pairs():
     """Wave numbers are those of the grid's lengths: multiples of 2 pi over the period."""
-    modes = ModeBasis(5, (16,), (0.25,), (True,), "waves")
+    modes = Modes((16,), 5, (0.25,), (True,), "waves")
     np.testing.assert_allclose(modes.waves, np.pi / 2 * np.array([0, 1, 1, 2, 2]))
     x = jnp.arange(16) / 16
     wave = 3.0 + jnp.cos(2 * np.pi * x + 0.3) - 0.5 * jnp.sin(4 * np.pi * x)
@@ -37,7 +37,7 @@ def test_waves_of_a_periodic_axis_come_in_pairs():
 
 
 def test_the_lowest_modes_of_a_box_are_those_of_its_longest_axis():
-    modes = ModeBasis(4, (8, 8), (2.0, 1.0), (False, False), "waves")
+    modes = Modes((8, 8), 4, (2.0, 1.0), (False, False), "waves")
     np.testing.assert_allclose(modes.waves, np.pi / 16 * np.array([0, 1, 2, 2]))
 
 
@@ -47,6 +47,6 @@ def test_few_polynomials_hold_a_field_with_a_kink_where_its_period_ends():
     field = jnp.asarray(axes.points[0] ** 2 * np.cos(np.pi * axes.points[0]))
     left = {}
     for basis in ("waves", "polynomials"):
-        modes = ModeBasis.of("y0.u", 16, basis, axes)
+        modes = Modes.of("y0.u", 16, basis, axes)
         left[basis] = float(jnp.max(jnp.abs(modes.field(modes.coefficients(field)) - field)))
     assert left["polynomials"] < 1e-6 < 1e-2 < left["waves"]

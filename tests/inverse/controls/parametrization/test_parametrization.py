@@ -7,9 +7,9 @@ import pytest
 
 import pdefit
 from pdefit.inverse.controls.field_axes import FieldAxes
-from pdefit.inverse.controls.mode_basis import ModeBasis
-from pdefit.inverse.controls.parametrization import Modes, Plain, Sobolev
-from pdefit.inverse.controls.smoothing import GridSmoother
+from pdefit.inverse.controls.parametrization.base import Plain
+from pdefit.inverse.controls.parametrization.modes import Modes
+from pdefit.inverse.controls.parametrization.sobolev import GridSmoother, Sobolev
 
 SHAPE = (6, 4)
 AXES = FieldAxes(("x", "y"), tuple(0.5 * np.arange(n) for n in SHAPE), (True, False))
@@ -17,9 +17,9 @@ RNG = np.random.default_rng(0)
 SMOOTHER = GridSmoother.of("u", pdefit.Smoothing(0.8, 0.3), AXES)
 BACKGROUND = jnp.asarray(RNG.normal(size=SHAPE))
 EACH = {
-    "plain": Plain(shape=SHAPE),
-    "sobolev": Sobolev(shape=SHAPE, smoother=SMOOTHER, background=BACKGROUND, roughness=jnp.full(24, 2.0), open=True),
-    "modes": Modes(shape=SHAPE, basis=ModeBasis.of("u", 24, "waves", AXES), roughness=jnp.arange(24.0)),
+    "plain": Plain(SHAPE),
+    "sobolev": Sobolev(SHAPE, SMOOTHER, BACKGROUND, roughness=jnp.full(24, 2.0), open=True),
+    "modes": Modes.of("u", 24, "waves", AXES),
 }
 
 

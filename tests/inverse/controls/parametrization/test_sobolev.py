@@ -5,7 +5,7 @@ import pytest
 
 import pdefit
 from pdefit.inverse.controls.field_axes import FieldAxes
-from pdefit.inverse.controls.smoothing import GridSmoother
+from pdefit.inverse.controls.parametrization.sobolev import GridSmoother
 from tests.problems import fisher, fisher_functional
 from tests.small_systems import Level, State
 
