@@ -63,7 +63,7 @@ from pdefit.integrate.preparation import prepare as prepare
 from pdefit.inverse.certify.certificate import Certificate as Certificate
 from pdefit.inverse.certify.certificate import certify as certify
 from pdefit.inverse.controls.declare import Control as Control
-from pdefit.inverse.controls.field_prior import Smoothing as Smoothing
+from pdefit.inverse.controls.declare import Smoothing as Smoothing
 from pdefit.inverse.fit.choose_solver import choose_solver as choose_solver
 from pdefit.inverse.fit.choose_stages import choose_stages as choose_stages
 from pdefit.inverse.fit.fit import Fit as Fit

@@ -309,8 +309,8 @@ def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.nd
     for (control, span), part in zip(controls.spans, controls.split(theta), strict=True):
         common = sizes[span]
         value, slope = map(np.asarray, jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),)))
-        if isinstance(control.transform, Identity | Scale) or control.is_field or control.smoothing is not None:
-            unit = control.smoothing is None and control.modes is None and not np.any(value) and bool(np.all(slope))
+        if isinstance(control.transform, Identity | Scale) or control.is_field or not control.is_plain:
+            unit = control.is_plain and not np.any(value) and bool(np.all(slope))
             parts.append(1 / np.abs(np.ravel(slope)) if unit else common)
             continue
         usable = (np.ravel(value) != 0) & (np.ravel(slope) != 0)

@@ -12,8 +12,7 @@ from pdefit._util.expected import Count, Pair, Positive, Read, is_measure
 from pdefit.cli.config._reader import read_section
 from pdefit.cli.config._registry import lookup
 from pdefit.cli.config._types import argument_hints, fits
-from pdefit.inverse.controls.declare import Control
-from pdefit.inverse.controls.field_prior import Smoothing
+from pdefit.inverse.controls.declare import Control, Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess, FromData, Value
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity

@@ -76,7 +76,7 @@ def build_members(settings: Settings) -> MemberExperiment:
     names = tuple(each)
     first = with_estimated_sigma(build_single(each[names[0]]), "members share one program")
     pattern = first.first
-    if any(c.smoothing is not None or c.modes is not None for c in pattern.controls.items):
+    if not all(c.is_plain for c in pattern.controls.items):
         raise PdefitError(
             "members expect numbers and states cell by cell; fit smooth fields one by one, e.g. in a sweep"
         )

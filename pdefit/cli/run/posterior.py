@@ -34,7 +34,7 @@ _HALF, _SAMPLES = 1.959964, 100
 
 def check_posterior(wanted: PosteriorSettings | None, exp: Experiment) -> None:
     """Refuse a posterior without a field that has a prior, before the fit."""
-    if wanted is not None and all(c.roughness is None for c in exp.functional.controls.items):
+    if wanted is not None and all(c.parametrization.roughness is None for c in exp.functional.controls.items):
         raise PdefitError(
             "posterior expects an unknown field with a prior; give its smoothing an amplitude, or make it of modes"
         )

@@ -1,7 +1,7 @@
 """Binding of declared controls to the arrays of a problem, at their guesses."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,12 +10,14 @@ from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.inverse.controls._axes_and_modes import Modes, field_axes
 from pdefit.inverse.controls.bound_control import BoundControl, kind_of
-from pdefit.inverse.controls.declare import Control, Declaration, declared_leaves
+from pdefit.inverse.controls.declare import Control, Declaration, Smoothing, declared_leaves
 from pdefit.inverse.controls.driven import driven_state
-from pdefit.inverse.controls.field_prior import Smoothing, Sobolev
+from pdefit.inverse.controls.field_axes import field_axes
 from pdefit.inverse.controls.guesses import is_measured
+from pdefit.inverse.controls.parametrization.base import AbstractParametrization, Plain
+from pdefit.inverse.controls.parametrization.modes import Modes
+from pdefit.inverse.controls.parametrization.sobolev import GridSmoother, Sobolev
 from pdefit.inverse.controls.paths import check_units, declaration, holder, leaf
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.vector import Controls, in_order
@@ -46,91 +48,83 @@ def bind(
     for path, control in declarations:
         if control.prior is not None:
             control = dataclasses.replace(control, prior=control.prior.resolve_for(holder(problem, path)))
-        # what theta holds of a control: coefficients of modes, a Sobolev variable, or the values themselves
         if control.modes is not None:
-            search = _of_modes(problem, path, control, control.modes)
+            guess, parametrization = _of_modes(problem, path, control, control.modes)
         elif control.smoothing is not None:
-            search = _smooth(problem, path, control, control.smoothing, observations)
+            guess, parametrization = _smooth(problem, path, control, control.smoothing, observations)
         else:
-            search = _plain(problem, path, control)
+            guess = _checked_guess(problem, path, control)
+            parametrization = Plain(guess.shape)
         # one that is not estimated, too, keeps the guess that its modes can hold or its prior takes for no noise
-        if search.guess is not leaf(problem, path)(problem):
-            problem = eqx.tree_at(leaf(problem, path), problem, search.guess)
+        if guess is not leaf(problem, path)(problem):
+            problem = eqx.tree_at(leaf(problem, path), problem, guess)
         if control.estimate:
-            items.append(_item(problem, path, control, search))
+            items.append(_item(problem, path, control, guess, parametrization))
     if not items:
         raise PdefitError("A fit expects at least one control; declare an unknown under controls, e.g. controls.D")
     return in_order(items), problem
 
 
-class _Search(NamedTuple):
-    """The guess of a control in its unit, and how its search variables stand for it."""
-
-    guess: Array
-    modes: Modes | None = None
-    smoothing: Smoother | None = None
-    base: Array | None = None
-
-
-def _plain(problem: Problem, path: str, control: Control) -> _Search:
-    """A control whose elements are search variables themselves."""
+def _checked_guess(problem: Problem, path: str, control: Control) -> Array:
     guess = leaf(problem, path)(problem)
     _check(path, control, np.asarray(guess), declaration(problem, path))
-    return _Search(guess)
+    return guess
 
 
-def _of_modes(problem: Problem, path: str, control: Control, count: int) -> _Search:
-    """A field of smooth modes, of whose guess they hold a part."""
+def _of_modes(problem: Problem, path: str, control: Control, count: int) -> tuple[Array, Modes]:
+    """The part of the guess that smooth modes hold, and these modes."""
     _check_modes(path, control)
     guess = leaf(problem, path)(problem)
     modes = Modes.of(path, count, control.basis, field_axes(problem, path, guess.shape))
     search = modes.field(modes.coefficients(control.transform.to_search(guess)))
     guess = control.transform.to_physical(search).astype(guess.dtype)
     _check(path, control, np.asarray(guess), declaration(problem, path))
-    return _Search(guess, modes=modes)
+    return guess, modes
 
 
 def _smooth(
     problem: Problem, path: str, control: Control, given: float | Smoothing, observations: Observations
-) -> _Search:
-    """A field that moves around its guess in smooth ways. A measured one begins without what its prior takes for noise."""
-    guess = _plain(problem, path, control).guess
-    base = control.transform.to_search(guess)
+) -> tuple[Array, Sobolev]:
+    """The guess and its Sobolev variable. A measured guess loses what the prior takes for noise."""
+    guess, roughness, is_open = _checked_guess(problem, path, control), None, False
+    background = control.transform.to_search(guess)
     if isinstance(given, Smoothing):
-        given = given.from_guess(base, control.scale)
-    smoothing = _smoother(problem, path, given, guess.shape)
+        is_open, given = given.amplitude == "auto", given.from_guess(background, control.scale)
+        if given.amplitude is not None:
+            # with its amplitude a search variable of scale 1 has standard deviation 1; a float as later weights are, whose
+            # programs these would otherwise not share
+            roughness = jnp.full(guess.size, control.scale, float)
+    smoother = _smoother(problem, path, given, guess.shape)
     measured = is_measured(control.guess, path, observations)
-    if measured and isinstance(smoothing, Sobolev) and smoothing.amplitude is not None:
-        base, search = _smoothed(base, smoothing, path, observations)
+    if measured and isinstance(smoother, GridSmoother) and smoother.amplitude is not None:
+        background, search = _smoothed(background, smoother, path, observations)
         guess = control.transform.to_physical(search).astype(guess.dtype)
-    return _Search(guess, smoothing=smoothing, base=base)
+    return guess, Sobolev(guess.shape, smoother, background, roughness=roughness, open=is_open)
 
 
-def _item(problem: Problem, path: str, control: Control, search: _Search) -> BoundControl:
+def _item(
+    problem: Problem, path: str, control: Control, guess: Array, parametrization: AbstractParametrization
+) -> BoundControl:
     """The control bound to its leaf of the problem."""
-    info, guess, modes = declaration(problem, path), search.guess, search.modes
-    fields = problem.system.coords()
+    info, fields = declaration(problem, path), problem.system.coords()
     units = {f"{root}.{name}": where.unit for root in ("y0", "nodes") for name, where in fields.items()}
     kind, (lower, upper) = kind_of(path, guess.size), _bounds(control, np.asarray(guess))
-    # modes are numbered from the lowest wave number on
-    numbered = None if modes is None else tuple(f"mode{number}" for number in range(modes.count))
+    labels = _labels(problem, info, guess.shape)
+    if isinstance(parametrization, Modes):
+        # modes are numbered from the lowest wave number on
+        labels = tuple(f"mode{number}" for number in range(parametrization.size))
     return BoundControl(
         name=path,
         kind=kind,
         where=leaf(problem, path),
         transform=control.transform,
-        shape=guess.shape,
+        parametrization=parametrization,
         scale=control.scale,
         lower=lower,
         upper=upper,
         prior=control.prior,
         unit=control.unit or (info.unit if info else units.get(path, "1")),
-        labels=numbered or _labels(problem, info, guess.shape),
-        smoothing=search.smoothing,
-        base=search.base,
-        modes=modes,
-        roughness=_roughness(control, guess.size),
-        open=modes is not None or (isinstance(control.smoothing, Smoothing) and control.smoothing.amplitude == "auto"),
+        labels=labels,
         own=control.scope == "experiment" or kind == "node",
     )
 
@@ -179,10 +173,10 @@ def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tupl
     if isinstance(part, AbstractSmoothed) and isinstance(given, Smoothing):
         assert given.amplitude != "auto", "`from_guess` knows its number"
         return part.smoother(path.rpartition(".")[2], given.length, given.time, given.order, given.amplitude)
-    return Sobolev.of(path, given, field_axes(problem, path, shape))
+    return GridSmoother.of(path, given, field_axes(problem, path, shape))
 
 
-def _smoothed(search: Array, smoothing: Sobolev, path: str, observations: Observations) -> tuple[Array, Array]:
+def _smoothed(search: Array, smoother: GridSmoother, path: str, observations: Observations) -> tuple[Array, Array]:
     """The mean of a measured field, and the field without what its prior takes for noise, both in search space."""
     field = path.partition(".")[2] or "y"
     observed = np.asarray(observations.mask[field][0])
@@ -190,18 +184,7 @@ def _smoothed(search: Array, smoothing: Sobolev, path: str, observations: Observ
     spread = np.sqrt(search.size / max(int(observed.sum()), 1))
     sigma = float(np.mean(np.broadcast_to(observations.sigma[field], observations.values[field].shape)[0]))
     mean = jnp.full_like(search, jnp.mean(search))
-    return mean, mean + smoothing.filtered(search - mean, sigma * spread)
-
-
-def _roughness(control: Control, size: int) -> Array | None:
-    """The weights of the smoothness prior: zero for modes, and one over the amplitude, with which a fit may only begin."""
-    if control.modes is not None:
-        return jnp.zeros(control.modes)
-    if not isinstance(control.smoothing, Smoothing) or control.smoothing.amplitude is None:
-        return None
-    # with its amplitude a search variable of scale 1 has standard deviation 1; a float as later weights are, whose programs
-    # these would otherwise not share
-    return jnp.full(size, control.scale, float)
+    return mean, mean + smoother.filtered(search - mean, sigma * spread)
 
 
 def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """A control bound to its leaf of the problem, and the part of theta that stands for its value."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Literal
 
@@ -8,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.inverse.controls._axes_and_modes import Modes
+from pdefit.inverse.controls.parametrization.base import AbstractParametrization, Plain
+from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform
 from pdefit.inverse.problem.problem import Problem
-from pdefit.systems.linear_operators import Smoother
 
 # up to this many elements controls are tabulated one by one and get intervals; beyond, they are fields
 FEW = 200
@@ -43,13 +44,9 @@ class BoundControl(eqx.Module):
     - `kind`: a parameter of few numbers, a field of many, an initial state, or node states of segments.
     - `where`: takes its leaf out of a problem.
     - `transform`, `scale`, `prior`, `unit`: as of `Control`.
-    - `shape`, `labels`: the shape of the leaf, and names of its elements.
+    - `parametrization`: how theta stands for its value in search space.
+    - `labels`: names of its elements.
     - `lower`, `upper`: bounds of its value or of each element, in `unit`: leaves, which recordings may differ in.
-    - `smoothing`: the operator between its Sobolev variable and the field, or None.
-    - `base`: the search-space field around which a Sobolev variable moves.
-    - `modes`: the smooth modes whose coefficients theta holds, or None.
-    - `roughness`: the weight of every element in the smoothness prior; if `open`, a fit chooses it. None for one that
-      has neither modes nor a smoothing with an amplitude.
     - `own`: whether each recording has its own; `recording`: its number.
     """
 
@@ -57,30 +54,45 @@ class BoundControl(eqx.Module):
     kind: Kind = eqx.field(static=True)
     where: Callable[[Problem], Array] = eqx.field(static=True)
     transform: AbstractTransform
-    shape: tuple[int, ...] = eqx.field(static=True)
+    parametrization: AbstractParametrization
     scale: float = eqx.field(static=True)
     lower: float | tuple[float, ...]
     upper: float | tuple[float, ...]
     prior: AbstractPrior | None
     unit: str = eqx.field(static=True)
     labels: tuple[str, ...] = eqx.field(static=True)
-    smoothing: Smoother | None = eqx.field(static=True)
-    base: Array | None
-    modes: Modes | None = eqx.field(static=True, default=None)
-    roughness: Array | None = None
-    open: bool = eqx.field(static=True, default=False)
     own: bool = eqx.field(static=True, default=False)
     recording: int | None = eqx.field(static=True, default=None)
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its leaf."""
+        return self.parametrization.shape
+
+    @property
     def size(self) -> int:
         """The number of elements of theta that stand for it."""
-        return int(np.prod(self.shape)) if self.modes is None else self.modes.count
+        return self.parametrization.size
+
+    @property
+    def has_modes(self) -> bool:
+        """Test for a field of modes, whose elements of theta belong to no point, and whose prior is in units of the noise."""
+        return isinstance(self.parametrization, Modes)
+
+    @property
+    def is_plain(self) -> bool:
+        """Test for a control whose elements are those of theta."""
+        return isinstance(self.parametrization, Plain)
+
+    @property
+    def has_prior(self) -> bool:
+        """Test for a prior density, of its value or of its smoothness."""
+        return self.prior is not None or self.parametrization.roughness is not None
 
     @property
     def is_field(self) -> bool:
         """Test for a field: a control of modes, or of more elements than a table lists."""
-        return self.modes is not None or self.size > FEW
+        return self.has_modes or self.size > FEW
 
     @property
     def is_number(self) -> bool:
@@ -108,12 +120,7 @@ class BoundControl(eqx.Module):
 
     def to_theta(self, x: Array) -> Float[Array, " size"]:
         """The part of theta that stands for the physical value x."""
-        search = self.transform.to_search(x)
-        if self.base is not None and self.smoothing is not None:
-            search = self.smoothing.unsmooth(search - self.base)
-        if self.modes is not None:
-            search = self.modes.coefficients(search)
-        return jnp.ravel(search) / self.scale
+        return jnp.ravel(self.parametrization.coefficients(self.transform.to_search(x))) / self.scale
 
     def to_physical(self, theta: Float[Array, " size"]) -> Array:
         """The physical value that a part of theta stands for."""
@@ -121,12 +128,18 @@ class BoundControl(eqx.Module):
 
     def search(self, theta: Float[Array, " size"]) -> Array:
         """The value before its transform that a part of theta stands for."""
-        if self.modes is not None:
-            return self.modes.field(theta * self.scale)
-        search = jnp.reshape(theta * self.scale, self.shape)
-        if self.base is not None and self.smoothing is not None:
-            search = self.base + self.smoothing.smooth(search)
-        return search
+        return self.parametrization.field(theta * self.scale)
+
+    def with_priors(self, prior: AbstractPrior | None, roughness: Array | None) -> "BoundControl":
+        """The same control with other priors.
+
+        **Arguments:**
+
+        - `prior`: the density of its value.
+        - `roughness`: the weight of every element in the smoothness prior, (size,).
+        """
+        parametrization = dataclasses.replace(self.parametrization, roughness=roughness)
+        return dataclasses.replace(self, prior=prior, parametrization=parametrization)
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """The bounds in search space."""

@@ -1,16 +1,80 @@
 """Declarations of controls, and the arrays that a declaration names."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
+
+import jax.numpy as jnp
+from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.field_prior import Smoothing
 from pdefit.inverse.controls.guesses import AbstractGuess
 from pdefit.inverse.controls.paths import PARTS, leaf_paths
 from pdefit.inverse.controls.priors import AbstractPrior
 from pdefit.inverse.controls.transforms import AbstractTransform, Identity
 from pdefit.inverse.problem.problem import Problem
+
+# a guess is uniform where its standard deviation is below this part of its largest value
+_UNIFORM = 1e-5
+
+
+@dataclasses.dataclass(frozen=True)
+class Smoothing:
+    """The smoothness prior of an unknown field.
+
+    The field is a background plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an
+    amplitude, z has a Gaussian prior: the field then differs from its background by about the amplitude, over distances
+    of about the length. Its covariance is proportional to S^2.
+
+    The background is the guess. A guess that is itself a noisy measurement is no prior knowledge, because data would
+    count twice: beside an amplitude the background is then its mean, and the fit starts from the measurement without
+    the fine structure that the prior takes for noise.
+
+    **Arguments:**
+
+    - `length`: the length over which the field is smoothed, in the unit of lengths of the grid. Without a grid it is in
+      cells.
+    - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space. By default there is
+      no prior, and z is a way of searching only. `auto` is the amplitude that makes the data most probable, which a fit
+      finds between its rounds, from the standard deviation of the guess or, if that is uniform, from the control's
+      `scale`. It supposes that sigma is right. Not for many recordings in one fit.
+    - `order`: the decay of modes with the wave number k; default 1. Flows and fields that diffuse are smoother
+      than that, which an order of 2 says.
+    - `time`: the time over which a field that depends on time is smoothed, too; default 0, for no smoothing in time.
+    - `mean`: for axes by name a factor by which the mean along that axis may be larger than the rest, such as
+      `{"x": 5.0}`. It suits a mean that the data hardly show.
+    """
+
+    length: float
+    amplitude: float | Literal["auto"] | None = None
+    order: float = 1.0
+    mean: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    time: float = 0.0
+
+    def __post_init__(self):
+        numbers = {"length": self.length, "order": self.order, **{f"mean.{axis}": x for axis, x in self.mean.items()}}
+        if self.amplitude is not None and self.amplitude != "auto":
+            numbers["amplitude"] = self.amplitude
+        for name, number in numbers.items():
+            if not (isinstance(number, int | float) and 0 < number < math.inf):
+                other = " or `auto`" if name == "amplitude" else ""
+                raise ValueError(f"smoothing expects a positive {name}{other}, but got {number}")
+        if not 0 <= self.time < math.inf:
+            raise ValueError(f"smoothing expects a time of 0 or more, but got {self.time}")
+
+    def from_guess(self, guess: Array, scale: float) -> "Smoothing":
+        """The same with a number for the amplitude `auto`, with which a fit begins.
+
+        **Arguments:**
+
+        - `guess`: the guess in search space.
+        - `scale`: the size of a typical change there, for a guess that is uniform.
+        """
+        if self.amplitude != "auto":
+            return self
+        spread, most = float(jnp.std(guess)), float(jnp.max(jnp.abs(guess)))
+        return dataclasses.replace(self, amplitude=spread if spread > _UNIFORM * most else scale)
 
 
 @dataclasses.dataclass(frozen=True)

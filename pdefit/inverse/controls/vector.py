@@ -1,6 +1,5 @@
 """All controls of a problem, and the vector theta that stands for their values."""
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -170,8 +169,7 @@ class Controls(eqx.Module):
     @property
     def groups(self) -> Bool[np.ndarray, "g p"]:
         """Masks of elements of theta of about one curvature: the elements of a path, or groups within a field."""
-        parts = [np.zeros(c.size) if c.smoothing is None else np.ravel(c.smoothing.groups) for c in self.items]
-        within = np.concatenate(parts)
+        within = np.concatenate([c.parametrization.groups for c in self.items])
         return np.stack([mask & (within == g) for mask in self.elements.values() for g in np.unique(within[mask])])
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -206,22 +204,23 @@ class Controls(eqx.Module):
         """The residuals of all priors, smoothness priors last."""
         parts = list(zip(self.items, self.split(theta), strict=True))
         residuals = [jnp.ravel(c.prior.residual(c.to_physical(part))) for c, part in parts if c.prior is not None]
-        return residuals + [c.roughness * part for c, part in parts if c.roughness is not None]
+        smoothness = [(c.parametrization.roughness, part) for c, part in parts]
+        return residuals + [roughness * part for roughness, part in smoothness if roughness is not None]
 
     @property
     def roughness(self) -> dict[str, Array]:
         """The weights of the smoothness priors that a fit chooses, by the path of their control: modes and amplitudes."""
-        return {c.path: c.roughness for c in self.items if c.roughness is not None and c.open}
+        fields = [(c.path, c.parametrization) for c in self.items]
+        return {path: field.roughness for path, field in fields if field.open and field.roughness is not None}
 
     def roughness_of_theta(self) -> np.ndarray:
         """The weight of every element of theta in the smoothness priors, (p,); 0 for elements without one."""
-        weights = [np.zeros(c.size) if c.roughness is None else np.asarray(c.roughness) for c in self.items]
-        return np.concatenate(weights)
+        return np.concatenate([c.parametrization.weights for c in self.items])
 
     def with_roughness(self, weights: Mapping[str, Array]) -> "Controls":
         """The same controls with other weights of smoothness priors, by path."""
-        changed = {path: {"roughness": weight} for path, weight in weights.items()}
-        return Controls(tuple(dataclasses.replace(c, **changed.get(c.path, {})) for c in self.items))
+        items = (c.with_priors(c.prior, weights[c.path]) if c.path in weights else c for c in self.items)
+        return Controls(tuple(items))
 
     def units(self) -> tuple[str, ...]:
         """The unit of the physical value of every element of theta."""

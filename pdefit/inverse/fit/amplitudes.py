@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.parametrization.sobolev import Sobolev
 from pdefit.inverse.linear.conjugate_gradients import known_product
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
@@ -56,15 +56,17 @@ def choose_amplitudes(functional: AbstractObjective, theta: Float[Array, " p"], 
     - `product`: the product J_r^T J_r v of an objective at a point with a vector.
     """
     controls = functional.controls
-    fields = [c for c in controls.items if c.open and c.modes is None]
+    each = [(c, c.parametrization) for c in controls.items]
+    fields = [(c, field) for c, field in each if isinstance(field, Sobolev) and field.open]
     if not fields:
         return None
     used = (controls.roughness_of_theta() * np.asarray(theta)) ** 2
-    masks = [controls.elements[c.name] for c in fields]
+    masks = [controls.elements[c.name] for c, _ in fields]
     determined, curved = _determined(functional, theta, product, masks)
     weights, settled, changes, events = dict[str, Array](), True, list[str](), list[str]()
-    for c, mask, gamma, second in zip(fields, masks, determined, curved, strict=True):
-        now, first, factor, lost = amplitude(c), amplitude(c, 1.0), 1.0, ""
+    for (c, field), mask, gamma, second in zip(fields, masks, determined, curved, strict=True):
+        now, first, factor, lost = field.amplitude(c.scale), field.deviation, 1.0, ""
+        assert now is not None, "an open amplitude has a first value"
         if gamma < 1:
             lost = f"the data tell no amplitude of {c.path}, of which they determine less than one number"
         else:
@@ -77,24 +79,11 @@ def choose_amplitudes(functional: AbstractObjective, theta: Float[Array, " p"], 
             events.append(f"{lost}; state it (smoothing.amplitude), and see whether the stated sigma is right")
         elif abs(np.log(factor)) > _SETTLED:
             settled = False
-            weights[c.path] = jnp.asarray(c.roughness) / factor
+            weights[c.path] = jnp.asarray(field.roughness) / factor
             changes.append(f"{c.path} from {now:.3g} to {now * factor:.3g} ({gamma:.3g} degrees of freedom)")
     if changes:
         events.insert(0, f"amplitude chosen by the data: {', '.join(changes)}")
     return Amplitudes(weights, settled, events)
-
-
-def amplitude(control: BoundControl, weight: float | None = None) -> float:
-    """The amplitude of a smoothing prior: the root mean square of its standard deviation at a point, in search space.
-
-    **Arguments:**
-
-    - `control`: the control.
-    - `weight`: the weight of its elements over `scale`; by default the present weight.
-    """
-    assert control.smoothing is not None and control.roughness is not None, "a control with an amplitude"
-    weight = float(np.mean(control.roughness)) / control.scale if weight is None else weight
-    return float(np.sqrt(np.mean(control.smoothing.variance))) / weight
 
 
 def _determined(

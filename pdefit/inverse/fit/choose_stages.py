@@ -73,7 +73,7 @@ def choose_stages(functional: Functional) -> StagesChoice:
         return found
     has_tangents = functional.runner.adjoint.has_tangents
     fields = [c for c in functional.controls.items if c.size > 1]
-    known = all(c.prior is not None or c.roughness is not None for c in fields)
+    known = all(c.has_prior for c in fields)
     if size > FEW and fields and known and has_tangents:
         together = GaussNewtonCG(products=_VALLEY_PRODUCTS, tolerance=1e-6)
         reason = "fields with priors: L-BFGS, then Gauss-Newton with conjugate gradients"

@@ -20,7 +20,7 @@ import scipy
 from jaxtyping import Array, Float
 from scipy import linalg
 
-from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
@@ -63,7 +63,7 @@ def choose_smoothness(
     - `theta`: the point, (p,).
     - `normal_equations`: computes J, J_r^T r and J_r^T J_r of an objective at a point.
     """
-    controls, modes = functional.controls, {c.path for c in functional.controls.items if c.modes is not None}
+    controls, modes = functional.controls, {c.path for c in functional.controls.items if c.has_modes}
     old = {path: x for path, x in controls.roughness.items() if path in modes}
     if not old:
         return None
@@ -73,9 +73,9 @@ def choose_smoothness(
         return None
     evidence = _Evidence(controls, np.asarray(theta), equations, functional.observed_values)
     logarithms, weights = evidence.best()
-    parts = evidence.by_path(weights)
+    parts = {c.path: jnp.asarray(weights[span]) for c, span in evidence.fields}
     moved = evidence.moved(weights) if any(np.any(np.asarray(x) > 0) for x in old.values()) else np.inf
-    return Smoothness({c.path: jnp.asarray(x) for c, x in parts}, moved < _SETTLED, evidence.in_words(logarithms))
+    return Smoothness(parts, moved < _SETTLED, evidence.in_words(logarithms))
 
 
 class _Evidence:
@@ -87,8 +87,11 @@ class _Evidence:
         self.gradient = np.where(held, 0.0, gradient)
         self.matrix = np.where(held[:, None] | held, np.diag(held.astype(float)), matrix)
         self.values, self.degrees = values, values - int(np.count_nonzero(~held))
-        self.fields = [place for place in controls.spans if place[0].modes]
-        self.waves = [_waves(c) for c, _ in self.fields]
+        self.fields = [(c, span) for c, span in controls.spans if c.has_modes]
+        waves = [c.parametrization.waves for c, _ in self.fields if isinstance(c.parametrization, Modes)]
+        self.largest = [max(x.max(), 1e-300) for x in waves]
+        # in units of the largest one
+        self.waves = [x / most for x, most in zip(waves, self.largest, strict=True)]
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
         """The logarithms at the largest evidence, and the weights (p,) in units of the noise."""
@@ -141,24 +144,12 @@ class _Evidence:
         noise = 2 * self.value / max(self.values, 1)
         return float(np.sqrt(max(step @ matrix @ step, 0.0) / max(noise, np.finfo(float).tiny)))
 
-    def by_path(self, weights: np.ndarray) -> list[tuple[BoundControl, np.ndarray]]:
-        """The weights of each field."""
-        return [(c, weights[span]) for c, span in self.fields]
-
     def in_words(self, x: np.ndarray) -> str:
         """The values behind the logarithms."""
         n = len(self.fields)
-        each = zip(self.fields, x[1 : n + 1], x[n + 1 :], strict=True)
+        each = zip(self.fields, self.largest, x[1 : n + 1], x[n + 1 :], strict=True)
         parts = [
-            f"{c.path} of amplitude {np.exp(a) * c.scale:.3g} and length {d / max(c.modes.waves.max(), 1e-300):.3g}"
-            for (c, _), a, d in each
-            if c.modes is not None
+            f"{c.path} of amplitude {np.exp(a) * c.scale:.3g} and length {d / largest:.3g}"
+            for (c, _), largest, a, d in each
         ]
         return f"{', '.join(parts)}, noise {np.exp(x[0]):.3g} sigma"
-
-
-def _waves(control: BoundControl) -> np.ndarray:
-    """The wave numbers of the modes of a control, the largest being 1."""
-    assert control.modes is not None
-    waves = control.modes.waves
-    return waves / max(waves.max(), np.finfo(float).tiny)

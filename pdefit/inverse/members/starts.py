@@ -74,7 +74,7 @@ class Starts:
             raise PdefitError(
                 f"{self.count} starts of {theta0.size} unknowns take {size} of memory; set starts.count smaller"
             )
-        numbers = [c for c in controls.items if c.is_number and not c.is_state and c.smoothing is None]
+        numbers = [c for c in controls.items if c.is_number and not c.is_state and c.is_plain]
         single = [c for c in numbers if c.shape == () or len(c.labels) == c.size > 1]
         cube = self._cube(sum(c.size for c in single), seed)
         random, found = np.random.default_rng(seed), np.tile(theta0, (self.count, 1))

@@ -103,7 +103,7 @@ def _sums(controls: Controls, gauge: Mapping[str, int | str]) -> np.ndarray:
 
 def without_shared(functional: Functional) -> Functional:
     """The functional without priors and regularizers of shared controls, which count once."""
-    items = tuple(c if c.own else dataclasses.replace(c, prior=None, roughness=None) for c in functional.controls.items)
+    items = tuple(c if c.own else c.with_priors(None, None) for c in functional.controls.items)
     own = [c.path for c in items if c.own]
     regularizers = tuple(r for r in functional.regularizers if r.control in own)
     return eqx.tree_at(lambda f: (f.controls, f.regularizers), functional, (Controls(items), regularizers))

@@ -1,6 +1,5 @@
 """Many recordings that share controls, as one objective."""
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import equinox as eqx
@@ -150,8 +149,8 @@ class Recordings(AbstractObjective):
     def part(self, e: int) -> Functional:
         """The functional of one recording as it was given, at the guesses and weights in force."""
         one = unstacked(self.members, e, self.extents[e])
-        known = {c.path: {"prior": c.prior, "roughness": c.roughness} for c in self._shared.items}
-        items = [c if c.own else dataclasses.replace(c, **known[c.path]) for c in one.controls.items]
+        known = {c.path: (c.prior, c.parametrization.roughness) for c in self._shared.items}
+        items = [c if c.own else c.with_priors(*known[c.path]) for c in one.controls.items]
         return eqx.tree_at(
             lambda f: (f.controls, f.regularizers),
             one,

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.parametrization.base import Plain
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
@@ -75,7 +76,7 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
             return control
         shape = (layout.segments, *control.shape[1:])
         labels = control.labels[: len(control.labels) * shape[0] // control.shape[0]]
-        return dataclasses.replace(control, shape=shape, labels=labels)
+        return dataclasses.replace(control, parametrization=Plain(shape), labels=labels)
 
     controls = Controls(tuple(map(shortened_control, functional.controls.items)))
     short = eqx.tree_at(

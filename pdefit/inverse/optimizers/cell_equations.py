@@ -40,7 +40,7 @@ def has_points(functional: object) -> TypeGuard[Functional]:
     gridded = isinstance(getattr(functional.problem.system, "grid", None), AbstractGrid)
     if numbers.size > FEW or not fields or not (gridded or all(c.is_field for c in fields)):
         return False
-    if not all(c.kind == "initial" and c.smoothing is None and c.modes is None for c in fields):
+    if not all(c.kind == "initial" and c.is_plain for c in fields):
         return False
     shapes = {c.shape for c in fields}
     return len(shapes) == 1 and shapes <= {x.shape for x in functional.observed.values()}

@@ -36,12 +36,8 @@ def values_at(functional: AbstractObjective, theta: Array, constrained: bool) ->
 
 def at_points(controls: Controls, changes: Float[Array, "n p"]) -> Float[Array, "n p"]:
     """Changes of search variables at their own points: S z for a control with smoothing, z otherwise."""
-
-    def at_own(c: BoundControl, part: Array) -> Array:
-        return part if c.smoothing is None else jax.vmap(c.smoothing.smooth)(part.reshape(-1, *c.shape))
-
     each = zip(controls.items, controls.split(changes), strict=True)
-    return jnp.concatenate([at_own(c, x).reshape(x.shape) for c, x in each], axis=1)
+    return jnp.concatenate([c.parametrization.at_points(x) for c, x in each], axis=1)
 
 
 def moved(controls: Controls, theta: Float[Array, " p"], change: Float[Array, " p"]) -> Float[Array, " p"]:
@@ -54,7 +50,7 @@ def moved(controls: Controls, theta: Float[Array, " p"], change: Float[Array, " 
     """
 
     def values(c: BoundControl, part: Array, by: Array) -> Array:
-        if c.modes is not None:
+        if c.has_modes:
             return (part + by) * c.scale
         return c.transform.to_physical(jnp.ravel(c.search(part)) + by * c.scale)
 
@@ -75,11 +71,6 @@ def prior_variance(
     - `weights`: one over the standard deviation of every element of theta; 0 for those without a prior.
     """
     variances = np.where(weights > 0, (control.scale / np.where(weights > 0, weights, 1.0)) ** 2, 0.0)
-    if control.modes is not None:
-        spread = control.modes.field(jnp.asarray(variances), power=2)
-    else:
-        # all elements of a Sobolev variable have the same weight
-        spread = np.mean(variances) * (1.0 if control.smoothing is None else control.smoothing.variance)
     search = control.transform.to_search(control.to_physical(part))
     slope = jax.jvp(control.transform.to_physical, (search,), (jnp.ones_like(search),))[1]
-    return np.asarray(slope**2 * spread)
+    return np.asarray(slope**2 * control.parametrization.variance(variances))

@@ -81,7 +81,7 @@ def _scores(
     if segments <= max(np.count_nonzero(free[: functional.controls.shared.size]), 1):
         # the prior of modes is in units of the noise, whose size the residuals tell; a stated amplitude is not
         smooth = functional.controls.roughness_of_theta() ** 2
-        prior = prior - np.diag(np.where(functional.controls.mask(lambda c: c.modes is not None), smooth, 0.0))
+        prior = prior - np.diag(np.where(functional.controls.mask(lambda c: c.has_modes), smooth, 0.0))
         # both take part of the freedom
         used = p - held - float(np.diag(inverse) @ smooth)
         degrees = max(functional.observed_values + functional.continuity_values - round(used), 1)

@@ -25,7 +25,6 @@ from scipy import linalg
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.fit.amplitudes import amplitude
 from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.linear.low_rank import leading
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -100,8 +99,8 @@ class FieldPosterior:
     @property
     def amplitudes(self) -> dict[str, float]:
         """The amplitude of every field's smoothing, stated or chosen by the data, by path, in the unit of its search space."""
-        items = self.functional.controls.items
-        return {c.path: amplitude(c) for c in items if c.smoothing is not None and c.roughness is not None}
+        each = {c.path: c.parametrization.amplitude(c.scale) for c in self.functional.controls.items}
+        return {path: amplitude for path, amplitude in each.items() if amplitude is not None}
 
     @property
     def remark(self) -> str:
@@ -247,7 +246,7 @@ def field_posterior(
     used = float(np.sum(values / (1 + values))) + len(columns)
     noise = _noise(functional, theta, stated, used, sigma_stated)
     # the prior of modes is in units of the noise; a stated amplitude is not
-    relative = functional.controls.mask(lambda c: c.modes is not None)
+    relative = functional.controls.mask(lambda c: c.has_modes)
     weights = np.where(relative, weights / noise, weights)
     vectors, sizes, _ = linalg.svd(
         found.factor * np.where(relative[given], 1.0, 1 / noise)[:, None], full_matrices=False

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy import special
 
-from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.priors import Measured
 from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
 from pdefit.inverse.linear.determined_inverse import determined_inverse
@@ -100,7 +99,7 @@ def marginal_likelihood(
     made = MarginalLikelihood(values, chi2, log_sigma, fitted, used, None, None, *_priors(functional, theta))
     if made.reason:
         return made
-    normal = functional.controls.mask(_is_normal)
+    normal = functional.controls.mask(lambda c: c.has_prior)
     low, high = functional.controls.box()
     log_prior = _half_log_det(known[np.ix_(normal, normal)]) - np.sum(normal) / 2 * np.log(2 * np.pi)
     log_prior -= np.sum(extra**2) / 2 + np.sum(np.log((high - low)[~normal]))
@@ -126,10 +125,6 @@ def _half_log_det(matrix: np.ndarray) -> float:
     """Half ln det of a symmetric matrix; -inf or NaN of one that is not positive definite."""
     sign, log_det = np.linalg.slogdet(matrix)
     return float(log_det) / 2 if sign > 0 else float("nan")
-
-
-def _is_normal(control: BoundControl) -> bool:
-    return control.prior is not None or control.roughness is not None
 
 
 def logarithms(operator: AbstractObservationOperator) -> frozenset[str]:
@@ -182,20 +177,20 @@ def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[d
     words, lacking = dict[str, str](), list[str]()
     at_bound = functional.controls.at_bound(theta)
     for control, span in functional.controls.spans:
-        low, high = control.box()
+        (low, high), roughness = control.box(), control.parametrization.roughness
         kind = next((word for of, word in _SEARCHED.items() if type(control.transform) is of), "search variable of ")
         if control.is_node:
             lacking.append(f"the states at the starts of windows ({control.name}) have no prior")
         elif np.any(at_bound[span]):
             lacking.append(f"{control.name} stands at a bound")
-        elif isinstance(control.prior, Measured) or (control.prior is not None and control.roughness is not None):
+        elif isinstance(control.prior, Measured) or (control.prior is not None and roughness is not None):
             lacking.append(f"the prior of {control.name} is no density of its own")
-        elif control.roughness is not None and not np.all(np.asarray(control.roughness) > 0):
+        elif roughness is not None and not np.all(np.asarray(roughness) > 0):
             lacking.append(f"some modes of {control.name} have no prior")
         elif control.prior is not None:
             words[control.name] = type(control.prior).__name__.lower()
-        elif control.roughness is not None:
-            chosen = ", whose size the data chose" if control.open else ""
+        elif roughness is not None:
+            chosen = ", whose size the data chose" if control.parametrization.open else ""
             words[control.name] = f"smoothness with an amplitude{chosen}"
         elif not np.all(np.isfinite(low) & np.isfinite(high)):
             lacking.append(f"{control.name} has neither a prior nor two bounds")

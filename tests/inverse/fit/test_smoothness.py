@@ -71,7 +71,7 @@ def test_intervals_of_numbers_count_the_smooth_field_as_noise_of_its_own_size():
     functional = functional.with_roughness(found.weights)
     known = pdefit.intervals(functional, functional.theta0)
     matrix = np.asarray(normal_equations(functional, functional.theta0)[2])
-    weights = np.concatenate([[0, 0], functional.controls.items[-1].roughness])
+    weights = np.concatenate([[0, 0], functional.controls.items[-1].parametrization.roughness])
     used = np.trace(np.linalg.solve(matrix, matrix - np.diag(weights**2)))
     assert used < 2 + MODES - 2
     assert known.degrees == functional.observed_values - round(used)

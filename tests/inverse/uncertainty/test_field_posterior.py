@@ -38,7 +38,7 @@ def functional(field, noise=0.0, sigma=0.05):
 def modes():
     """The same with 24 modes, as if the data had chosen their smoothness; the mean has no prior."""
     found = functional(pdefit.Control(modes=24))
-    waves = found.controls.items[-1].modes.waves
+    waves = found.controls.items[-1].parametrization.waves
     return found.with_roughness({"y0.u": jnp.asarray(np.where(waves > 0, 10 * np.exp(2.5 * waves), 0.0))})
 
 
@@ -93,7 +93,7 @@ def test_few_eigenpairs_bound_the_deviation_from_above(case):
         assert np.all(few.standard_deviation[path] >= expected * (1 - 1e-9))
     field, prior = few.standard_deviation["y0.u"], whole.prior_standard_deviation["y0.u"]
     assert np.max(field / whole.standard_deviation["y0.u"]) > 1.2
-    assert np.all(field < 1.01 * prior) or found.controls.items[-1].modes is not None
+    assert np.all(field < 1.01 * prior) or found.controls.items[-1].has_modes
     assert np.all(few.eigenvalues <= whole.eigenvalues[:6] * (1 + 1e-9)) and few.products == 6 + np.sum(
         few.weights == 0
     )
@@ -120,7 +120,7 @@ def test_samples_have_the_covariance(case):
     np.testing.assert_allclose(drawn.mean(axis=0) / size, 0.0, atol=0.04)
     values = whole.samples(3, jax.random.key(1))
     assert values["y0.u"].shape == (3, 64) and values["D"].shape == (3,)
-    assert found.controls.items[-1].modes is not None or np.all(values["y0.u"] > 0)
+    assert found.controls.items[-1].has_modes or np.all(values["y0.u"] > 0)
 
 
 def test_an_unknown_noise_is_that_of_the_residuals():
@@ -141,7 +141,7 @@ def test_an_unknown_noise_is_that_of_the_residuals():
 
 def test_the_variance_of_the_prior_needs_no_matrix(case):
     control = case[0].controls.items[-1]
-    part, weights = case[0].controls.split(case[0].theta0)[-1], np.asarray(control.roughness)
+    part, weights = case[0].controls.split(case[0].theta0)[-1], control.parametrization.weights
     jac, given = np.asarray(jax.jacobian(control.to_physical)(part)), weights > 0
     expected = np.sum((jac[:, given] / weights[given]) ** 2, axis=1)
     np.testing.assert_allclose(prior_variance(control, part, weights), expected, rtol=1e-10)

@@ -189,7 +189,7 @@ def test_intervals_of_a_smooth_field_are_those_of_the_dense_posterior(transform)
     functional = pdefit.Functional(pdefit.Problem(system, y0), data, {"y0": {"u": field}}, dt=0.05)
     theta, (control,) = functional.theta0, functional.controls.items
     found = pdefit.intervals(functional, theta, sigma_stated=True)
-    root = np.asarray(jax.jacobian(lambda z: control.smoothing.smooth(z.reshape(control.shape)))(theta))
+    root = np.asarray(jax.jacobian(lambda z: control.parametrization.smoother.smooth(z.reshape(control.shape)))(theta))
     jac = np.asarray(JACOBIAN(functional, theta))
     # the prior is a part of the residuals
     covariance = root @ np.linalg.inv(jac.T @ jac) @ root.T

@@ -2,7 +2,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pdefit.inverse.controls._axes_and_modes import FieldAxes, Modes
+from pdefit.inverse.controls.field_axes import FieldAxes
+from pdefit.inverse.controls.parametrization.modes import Modes
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from pdefit.inverse.controls._axes_and_modes import FieldAxes, Modes
 )
 def test_all_modes_together_hold_every_field(periodic, basis):
     shape = (6, 5, 4)[: len(periodic)]
-    modes = Modes(int(np.prod(shape)), shape, (0.5,) * len(shape), periodic, basis)
+    modes = Modes(shape, int(np.prod(shape)), (0.5,) * len(shape), periodic, basis)
     field = jnp.asarray(np.random.default_rng(0).standard_normal(shape))
     coefficients = modes.coefficients(field)
     np.testing.assert_allclose(modes.field(coefficients), field, atol=1e-12)
@@ -28,7 +29,7 @@ def test_all_modes_together_hold_every_field(periodic, basis):
 
 def test_waves_of_a_periodic_axis_come_in_pairs():
     """Wave numbers are those of the grid's lengths: multiples of 2 pi over the period."""
-    modes = Modes(5, (16,), (0.25,), (True,), "waves")
+    modes = Modes((16,), 5, (0.25,), (True,), "waves")
     np.testing.assert_allclose(modes.waves, np.pi / 2 * np.array([0, 1, 1, 2, 2]))
     x = jnp.arange(16) / 16
     wave = 3.0 + jnp.cos(2 * np.pi * x + 0.3) - 0.5 * jnp.sin(4 * np.pi * x)
@@ -36,7 +37,7 @@ def test_waves_of_a_periodic_axis_come_in_pairs():
 
 
 def test_the_lowest_modes_of_a_box_are_those_of_its_longest_axis():
-    modes = Modes(4, (8, 8), (2.0, 1.0), (False, False), "waves")
+    modes = Modes((8, 8), 4, (2.0, 1.0), (False, False), "waves")
     np.testing.assert_allclose(modes.waves, np.pi / 16 * np.array([0, 1, 2, 2]))
 
 

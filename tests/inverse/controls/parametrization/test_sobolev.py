@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.inverse.controls._axes_and_modes import FieldAxes
-from pdefit.inverse.controls.field_prior import Sobolev
+from pdefit.inverse.controls.field_axes import FieldAxes
+from pdefit.inverse.controls.parametrization.sobolev import GridSmoother
 from tests.problems import fisher, fisher_functional
 from tests.small_systems import Level, State
 
@@ -14,7 +14,7 @@ def operator(length=0.1, amplitude=None, mean=None):
     """S on a box of length 2, periodic along x, with walls along z."""
     x, z = 2.0 / 9 * np.arange(9), (np.arange(8) + 0.5) / 8
     axes = FieldAxes(("x", "z"), (x, z), (True, False))
-    return Sobolev.of("y0.T", pdefit.Smoothing(length, amplitude, mean=mean or {}), axes), x, z
+    return GridSmoother.of("y0.T", pdefit.Smoothing(length, amplitude, mean=mean or {}), axes), x, z
 
 
 def test_modes_of_the_box_are_divided_by_one_plus_their_squared_wave_number():
@@ -48,7 +48,7 @@ def test_a_smoothing_with_an_amplitude_has_a_prior_of_unit_variance(smoothing, r
         np.testing.assert_allclose(extra[0], np.linspace(0, 1, 64), atol=1e-12)
     # a length in the unit of the grid, whose cells are 40/64 wide
     cells = fisher_functional({"y0": {"u": pdefit.Control(smoothing=1.5 * 64 / 40)}})
-    factor = 0.2 / np.sqrt(np.mean(cells.controls.items[0].smoothing.spectrum ** 2)) if extra else 1.0
+    factor = 0.2 / np.sqrt(np.mean(cells.controls.items[0].parametrization.smoother.spectrum ** 2)) if extra else 1.0
     moved = [f.at(f.theta0 + s * jnp.linspace(0, 1, 64)).y0.u for f, s in ((functional, 1.0), (cells, factor))]
     np.testing.assert_allclose(*moved, rtol=1e-10)
 

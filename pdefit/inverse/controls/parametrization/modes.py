@@ -1,85 +1,39 @@
-"""The axes of an unknown field, and the smooth modes on them: the few numbers that stand for a field known to be smooth."""
+"""The smooth modes of a field: the few functions whose sum is a field known to be smooth."""
 
-import dataclasses
 import functools
-from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.controls.field_axes import FieldAxes
+from pdefit.inverse.controls.parametrization.base import AbstractParametrization
 
 
-class FieldAxes(NamedTuple):
-    """The axes of a field.
-
-    **Arguments:**
-
-    - `names`: the name of each axis, such as `x`; empty without a name.
-    - `points`: the positions along each axis, (n,), in the unit of lengths; running numbers if no positions are stated.
-    - `periodic`: for each axis whether its ends are neighbours.
-    """
-
-    names: tuple[str, ...]
-    points: tuple[np.ndarray, ...]
-    periodic: tuple[bool, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(x.size for x in self.points)
-
-    @property
-    def periods(self) -> tuple[float, ...]:
-        """The length of each axis, the sum of its cells."""
-        return tuple(n * h for n, h in zip(self.shape, self.spacing, strict=True))
-
-    @property
-    def spacing(self) -> tuple[float, ...]:
-        return tuple(float(x[-1] - x[0]) / (x.size - 1) if x.size > 1 else 1.0 for x in self.points)
-
-
-def field_axes(problem: Problem, path: str, shape: tuple[int, ...]) -> FieldAxes:
-    """The axes of a control, as `Problem.axes` states them, or running numbers.
-
-    **Arguments:** `problem`, and `path`, `shape` as of `Problem.axes`.
-    """
-    where = problem.axes(path, shape)
-    # labels, such as names of bodies, are no positions
-    points = [] if where is None else [np.asarray(where.coords[d]) for d in where.dims]
-    if where is None or tuple(x.size for x in points) != shape or any(x.dtype.kind not in "fiu" for x in points):
-        return FieldAxes(("",) * len(shape), tuple(np.arange(n) for n in shape), (False,) * len(shape))
-    periodic = tuple(getattr(getattr(problem.system, "grid", None), "periodic", ()))
-    names = tuple(d.removesuffix("_face") for d in where.dims)
-    return FieldAxes(names, tuple(points), periodic if len(periodic) == len(shape) else (False,) * len(shape))
-
-
-@dataclasses.dataclass(frozen=True)
-class Modes:
-    """The lowest modes of a field on a uniform grid: Fourier modes and, between ends, cosines; or polynomials.
+class Modes(AbstractParametrization):
+    """A field that is a sum of its lowest modes on a uniform grid: Fourier modes and, between ends, cosines; or polynomials.
 
     Every mode has mean square 1, so that its coefficient has the unit of the field. Polynomials are orthogonal on the
     grid; one of degree n is counted as a cosine with as many zeros.
 
-    **Arguments:**
+    **Arguments:** `shape`, `roughness`, `open` as of `AbstractParametrization`, and
 
     - `count`: the number of modes, starting from the smallest wave numbers.
-    - `shape`: the shape of the field.
     - `spacing`: the size of a cell along every axis.
     - `periodic`: for each axis whether its ends are neighbours; not for polynomials.
     - `basis`: as of `Control`.
     """
 
-    count: int
-    shape: tuple[int, ...]
-    spacing: tuple[float, ...]
-    periodic: tuple[bool, ...]
-    basis: str
+    count: int = eqx.field(static=True)
+    spacing: tuple[float, ...] = eqx.field(static=True)
+    periodic: tuple[bool, ...] = eqx.field(static=True)
+    basis: str = eqx.field(static=True)
 
     @classmethod
     def of(cls, path: str, count: int, basis: str, axes: FieldAxes) -> "Modes":
-        """The modes of a control.
+        """The modes of a control, whose prior a fit chooses.
 
         **Arguments:**
 
@@ -95,7 +49,7 @@ class Modes:
                 f"but its shape is {shape}"
             )
         periodic = axes.periodic if basis == "waves" else (False,) * len(shape)
-        return cls(count, shape, axes.spacing, periodic, basis)
+        return cls(shape, count, axes.spacing, periodic, basis, roughness=jnp.zeros(count), open=True)
 
     @functools.cached_property
     def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
@@ -126,16 +80,22 @@ class Modes:
         """The wave number of every mode, in one over the unit of the grid's lengths."""
         return self._chosen[1]
 
-    def field(self, coefficients: Float[Array, " count"], power: int = 1) -> Array:
-        """The field that is the sum of the modes with these coefficients, or of a power of them."""
+    @property
+    def size(self):
+        return self.count
+
+    def field(self, coefficients, power=1):
+        # the sum of the modes, or of a power of them
         index, along = self._chosen[0], self._along
         field = jnp.zeros([m.shape[1] for m in along], coefficients.dtype).at[tuple(index.T)].set(coefficients)
         for modes in along:
             field = jnp.tensordot(field, jnp.asarray(modes**power), axes=(0, 1))
         return field
 
-    def coefficients(self, field: Array) -> Float[Array, " count"]:
-        """The coefficients of the part of a field that the modes make up."""
+    def coefficients(self, field):
         for modes in self._along:
             field = jnp.tensordot(field, jnp.asarray(modes) / len(modes), axes=(0, 0))
         return field[tuple(self._chosen[0].T)]
+
+    def variance(self, variances):
+        return self.field(jnp.asarray(variances), power=2)

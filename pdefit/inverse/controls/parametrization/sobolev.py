@@ -1,11 +1,9 @@
-"""Sobolev variables of fields: search variables in which a smooth change is a shorter way than a rough one."""
+"""Sobolev variables of fields: search variables in which a smooth change is shorter than a rough one."""
 
 import dataclasses
-import math
-from collections.abc import Mapping
 from functools import partial
-from typing import Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,73 +12,54 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.inverse.controls._axes_and_modes import FieldAxes
+from pdefit.inverse.controls.declare import Smoothing
+from pdefit.inverse.controls.field_axes import FieldAxes
+from pdefit.inverse.controls.parametrization.base import AbstractParametrization
 from pdefit.systems.linear_operators import Smoother
 
-# a guess is uniform where its standard deviation is below this part of its largest value
-_UNIFORM = 1e-5
 
+class Sobolev(AbstractParametrization):
+    """A field that is a background plus S z, with the Sobolev variable z as coefficients.
 
-@dataclasses.dataclass(frozen=True)
-class Smoothing:
-    """The smoothness prior of an unknown field.
+    In z a smooth change of the field is shorter than a rough one.
 
-    The field is a background plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an
-    amplitude, z has a Gaussian prior: the field then differs from its background by about the amplitude, over distances
-    of about the length. Its covariance is proportional to S^2.
+    **Arguments:** `shape`, `roughness`, `open` as of `AbstractParametrization`, and
 
-    The background is the guess. A guess that is itself a noisy measurement is no prior knowledge, because data would
-    count twice: beside an amplitude the background is then its mean, and the fit starts from the measurement without
-    the fine structure that the prior takes for noise.
-
-    **Arguments:**
-
-    - `length`: the length over which the field is smoothed, in the unit of lengths of the grid. Without a grid it is in
-      cells.
-    - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space. By default there is
-      no prior, and z is a way of searching only. `auto` is the amplitude that makes the data most probable, which a fit
-      finds between its rounds, from the standard deviation of the guess or, if that is uniform, from the control's
-      `scale`. It supposes that sigma is right. Not for many recordings in one fit.
-    - `order`: the decay of modes with the wave number k; default 1. Flows and fields that diffuse are smoother
-      than that, which an order of 2 says.
-    - `time`: the time over which a field that depends on time is smoothed, too; default 0, for no smoothing in time.
-    - `mean`: for axes by name a factor by which the mean along that axis may be larger than the rest, such as
-      `{"x": 5.0}`. It suits a mean that the data hardly show.
+    - `smoother`: the operator S.
+    - `background`: the field at z = 0.
     """
 
-    length: float
-    amplitude: float | Literal["auto"] | None = None
-    order: float = 1.0
-    mean: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    time: float = 0.0
+    smoother: Smoother = eqx.field(static=True)
+    background: Array
 
-    def __post_init__(self):
-        numbers = {"length": self.length, "order": self.order, **{f"mean.{axis}": x for axis, x in self.mean.items()}}
-        if self.amplitude is not None and self.amplitude != "auto":
-            numbers["amplitude"] = self.amplitude
-        for name, number in numbers.items():
-            if not (isinstance(number, int | float) and 0 < number < math.inf):
-                other = " or `auto`" if name == "amplitude" else ""
-                raise ValueError(f"smoothing expects a positive {name}{other}, but got {number}")
-        if not 0 <= self.time < math.inf:
-            raise ValueError(f"smoothing expects a time of 0 or more, but got {self.time}")
+    @property
+    def groups(self):
+        return np.ravel(self.smoother.groups)
 
-    def from_guess(self, guess: Array, scale: float) -> "Smoothing":
-        """The same with a number for the amplitude `auto`, with which a fit begins.
+    @property
+    def deviation(self) -> float:
+        """The root mean square of the standard deviation at a point, for a z of unit variance."""
+        return float(np.sqrt(np.mean(self.smoother.variance)))
 
-        **Arguments:**
+    def amplitude(self, scale):
+        return None if self.roughness is None else self.deviation / (float(np.mean(self.roughness)) / scale)
 
-        - `guess`: the guess in search space.
-        - `scale`: the size of a typical change there, for a guess that is uniform.
-        """
-        if self.amplitude != "auto":
-            return self
-        spread, most = float(jnp.std(guess)), float(jnp.max(jnp.abs(guess)))
-        return dataclasses.replace(self, amplitude=spread if spread > _UNIFORM * most else scale)
+    def field(self, coefficients):
+        return self.background + self.smoother.smooth(jnp.reshape(coefficients, self.shape))
+
+    def coefficients(self, field):
+        return self.smoother.unsmooth(field - self.background)
+
+    def at_points(self, changes):
+        return jax.vmap(self.smoother.smooth)(changes.reshape(-1, *self.shape)).reshape(changes.shape)
+
+    def variance(self, variances):
+        # all elements of z have the same weight
+        return np.mean(variances) * self.smoother.variance
 
 
 @dataclasses.dataclass(frozen=True)
-class Sobolev(Smoother):
+class GridSmoother(Smoother):
     """The operator S of a field: a multiplication of its modes, cosines between walls and Fourier modes along periods.
 
     **Arguments:**
@@ -101,7 +80,7 @@ class Sobolev(Smoother):
     amplitude: float | None
 
     @classmethod
-    def of(cls, path: str, given: float | Smoothing, axes: FieldAxes) -> "Sobolev":
+    def of(cls, path: str, given: float | Smoothing, axes: FieldAxes) -> "GridSmoother":
         """The operator of a control.
 
         **Arguments:**
