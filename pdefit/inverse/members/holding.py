@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
-from pdefit.inverse.members._run import MemberProgress, MemberRun
+from pdefit.inverse.members._member_run import MemberProgress, MemberRun
 from pdefit.inverse.members.fit_members import AT_ONCE
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.optimizers.base import AbstractOptimizer

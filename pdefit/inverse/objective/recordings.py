@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,7 +19,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.segment_jacobian import added
-from pdefit.inverse.objective.stacking import Extent, extent, stacked, stacked_grids, unstacked
+from pdefit.inverse.objective.stack import Stack, alike_grids
 from pdefit.inverse.problem.problem import Problem
 
 
@@ -43,8 +44,8 @@ class Recordings(AbstractObjective):
       with a standard deviation of a thousandth of the control's `scale`. By default there is no gauge.
     """
 
-    # all recordings with a leading axis, without priors and regularizers of shared controls
-    members: Functional
+    # without priors and regularizers of shared controls
+    stack: Stack
     controls: Controls
     # (E, q): where the q elements of a recording's theta lie in theta; beyond it those that are held
     columns: np.ndarray
@@ -54,7 +55,6 @@ class Recordings(AbstractObjective):
     # (g, p): products with theta are residuals
     sums: np.ndarray
     gauge: tuple[tuple[str, int | str], ...] = eqx.field(static=True)
-    extents: tuple[Extent, ...] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -85,71 +85,66 @@ class Recordings(AbstractObjective):
         ]
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
-        self.members = stacked([without_shared(f) for f in functionals])
+        self.stack = Stack.of(
+            [without_shared(f) for f in functionals],
+            _varied,
+            lambda f: [c.where(f.problem) for c in first.controls.items],
+        )
         self.controls, self.columns, self.fixed, self.sums = joined(functionals, gauge or {})
         self.batch, self.gauge = batch or Vmap(), tuple((gauge or {}).items())
-        self.extents = tuple(map(extent, functionals))
 
     # --- what every recording has ------------------------------------------------------------------------------------
 
     @property
     def problem(self) -> Problem:
-        return self.members.problem
+        return self.stack.part(lambda f: f.problem, len(self.columns))
 
     @property
     def observations(self):
-        return self.members.observations
-
-    @property
-    def formulation(self):
-        return self.members.formulation
-
-    @property
-    def runner(self):
-        return self.members.runner
-
-    @property
-    def steps(self):
-        return self.members.steps
+        return self.stack.part(lambda f: f.observations, len(self.columns))
 
     @property
     def time_grid(self):
-        return self.members.layout.time_grid
+        return self.stack.own.time_grid
 
     def with_time_grid(self, grid):
-        return eqx.tree_at(lambda r: r.members, self, self.members.with_time_grid(grid))
+        return eqx.tree_at(lambda r: r.stack, self, self.stack.with_time_grid(grid))
 
     def renewed(self, theta):
         if self.steps is None:
             return self
-        grids = [part.renewed(own).time_grid for part, own in self.parts(theta)]
-        return self.with_time_grid(stacked_grids(grids, self.time_grid.count.shape[1:], self.time_grid.length))
+        grids = alike_grids([part.renewed(own).time_grid for part, own in self.parts(theta)], self.time_grid.length)
+        return self.with_time_grid(jax.tree.map(lambda *x: np.stack(x), *grids))
 
     def step_error(self, theta):
         return jnp.max(self.each_stacked(Functional.step_error, theta))
 
     def guessing(self, theta):
-        return eqx.tree_at(lambda r: r.members.problem, self, self.at(theta))
+        # theta replaces no array that recordings share
+        own = jax.tree.map(
+            lambda x, new: None if x is None else new,
+            self.stack.own.problem,
+            self.at(theta),
+            is_leaf=lambda x: x is None,
+        )
+        return eqx.tree_at(lambda r: r.stack.own.problem, self, own)
 
-    @property
-    def dt(self) -> float:
-        """The largest step of all recordings; of adaptive steps the largest of the recordings' smallest steps."""
-        return self.members.dt
-
-    @property
-    def asked_solver(self):
-        return self.members.asked_solver
-
-    @property
-    def asked_dt(self):
-        return self.members.asked_dt
+    formulation = property(lambda self: self.stack.common.formulation)
+    runner = property(lambda self: self.stack.common.runner)
+    steps = property(lambda self: self.stack.common.steps)
+    dt = property(lambda self: self.stack.common.dt)
+    asked_solver = property(lambda self: self.stack.common.asked_solver)
+    asked_dt = property(lambda self: self.stack.common.asked_dt)
+    tangents = property(lambda self: self.stack.common.tangents)
 
     def at(self, theta):
-        return eqx.filter_vmap(Functional.at)(self.members, self.each_theta(theta))
+        return eqx.filter_vmap(lambda own, x: eqx.combine(own, self.stack.common).at(x))(
+            self.stack.own, self.each_theta(theta)
+        )
 
     def part(self, e: int) -> Functional:
         """The functional of one recording as it was given, at the guesses and weights in force."""
-        one = unstacked(self.members, e, self.extents[e])
+        one = self.stack.at(e)
         known = {c.path: {"prior": c.prior, "roughness": c.roughness} for c in self._shared.items}
         items = [c if c.own else dataclasses.replace(c, **known[c.path]) for c in one.controls.items]
         return eqx.tree_at(
@@ -175,14 +170,9 @@ class Recordings(AbstractObjective):
         - `function`: called as `function(functional, *parts)`.
         - `vectors`: theta and, behind it, directions, (p,) each.
         """
-        arrays, rest = eqx.partition(self.members, eqx.is_array)
-
-        def one(arrays: PyTree, own: tuple[Array, ...]) -> PyTree:
-            return function(eqx.combine(arrays, rest), *own)
-
         # nothing moves what is held
-        moved = (v.at[self.columns].get(mode="fill", fill_value=0.0) for v in vectors[1:])
-        return self.batch(one, arrays, (self.each_theta(vectors[0]), *moved))
+        moved = [v.at[self.columns].get(mode="fill", fill_value=0.0) for v in vectors[1:]]
+        return self.stack.each(function, self.each_theta(vectors[0]), *moved, batch=self.batch)
 
     def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
         """The sum of one vector for each recording, at the positions of its elements in theta; none for held ones."""
@@ -205,7 +195,7 @@ class Recordings(AbstractObjective):
     @property
     def _of_all(self) -> np.ndarray:
         """The indices of the shared elements in a recording's theta, (s,)."""
-        return np.flatnonzero(self.members.controls.mask(lambda c: not c.own))
+        return np.flatnonzero(self.stack.common.controls.mask(lambda c: not c.own))
 
     @property
     def _of_each(self) -> np.ndarray:
@@ -257,22 +247,18 @@ class Recordings(AbstractObjective):
     # --- what its residuals are ----------------------------------------------------------------------------------------
 
     @property
-    def tangents(self):
-        return self.members.tangents
-
-    @property
     def count(self):
         # padding is not observed
-        return jnp.sum(eqx.filter_vmap(lambda one: one.count)(self.members))
+        return jnp.sum(self.stack.each(lambda one, _: one.count, self.columns))
 
     @property
     def continuity_values(self):
-        state = sum(c.size // c.shape[0] for c in self.members.controls.nodes)
-        return sum(size.segments - 1 for size in self.extents) * state
+        state = sum(c.size // c.shape[0] for c in self.stack.common.controls.nodes)
+        return (self.groups - len(self.columns)) * state
 
     @property
     def groups(self):
-        return sum(size.segments for size in self.extents)
+        return sum(size.segments for size in self.stack.extents)
 
     # --- variants --------------------------------------------------------------------------------------------------------
 
@@ -287,9 +273,17 @@ class Recordings(AbstractObjective):
 
     def problems_and_steps(self, theta):
         arrays, rest = eqx.partition(self.at(theta), eqx.is_array)
-        each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.extents))]
-        steps = self.members.layout.time_grid.step
-        return [(problem, float(np.max(step))) for problem, step in zip(each, steps, strict=True)]
+        each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.columns))]
+        return [(problem, float(np.max(step))) for problem, step in zip(each, self.time_grid.step, strict=True)]
 
     def emptied(self):
-        return eqx.tree_at(lambda r: r.members, self, self.members.emptied())
+        items = self.stack.common.controls.items
+        return eqx.tree_at(lambda r: [c.where(r.stack.own.problem) for c in items], self, replace_fn=jnp.zeros_like)
+
+    def reweighted(self, sigma):
+        return eqx.tree_at(lambda r: r.stack.own.observations.sigma, self, self.observations.with_sigma(sigma).sigma)
+
+
+def _varied(f: Any) -> list[Any]:
+    """The arrays that may come to differ, beside those of controls: weights, steps and states."""
+    return jax.tree.leaves((f.observations.mask, f.observations.sigma, f.time_grid, f.problem.y0, f.problem.nodes))

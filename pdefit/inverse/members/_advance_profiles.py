@@ -16,7 +16,7 @@ from pdefit._util.run_state import RunState
 from pdefit._util.trees import pack, unpack
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.members._run import MemberProgress, MemberRun
+from pdefit.inverse.members._member_run import MemberProgress, MemberRun
 from pdefit.inverse.members.holding import run_holding
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import undetermined
