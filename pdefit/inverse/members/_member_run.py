@@ -311,8 +311,10 @@ class MemberRun:
         """The state of all fits, from which they can be resumed."""
         numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.now.evaluations.sum())}
         grid = self.members.time_grid if self.adaptive else None
-        numbers["steps"] = [watch.numbers() for watch in self.watches]
-        return RunState(numbers, pack(members=self.now, slots=self.slots, time_grid=grid, carry=self.carry))
+        steps = [watch.numbers() for watch in self.watches]
+        return RunState(
+            numbers | {"steps": steps}, pack(members=self.now, slots=self.slots, time_grid=grid, carry=self.carry)
+        )
 
     @refusing("these members")
     def restore(self, saved: RunState) -> None:

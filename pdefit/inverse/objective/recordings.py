@@ -23,6 +23,11 @@ from pdefit.inverse.objective.stack import Stack, alike_grids
 from pdefit.inverse.problem.problem import Problem
 
 
+def _alike(name: str) -> Any:
+    """A property of `Recordings` that is alike in all of them."""
+    return property(lambda self: getattr(self.stack.common, name))
+
+
 class Recordings(AbstractObjective):
     """The joint objective of E recordings of one system, J(theta) = sum_e J_e(shared, own_e).
 
@@ -129,13 +134,16 @@ class Recordings(AbstractObjective):
         )
         return eqx.tree_at(lambda r: r.stack.own.problem, self, own)
 
-    formulation = property(lambda self: self.stack.common.formulation)
-    runner = property(lambda self: self.stack.common.runner)
-    steps = property(lambda self: self.stack.common.steps)
-    dt = property(lambda self: self.stack.common.dt)
-    asked_solver = property(lambda self: self.stack.common.asked_solver)
-    asked_dt = property(lambda self: self.stack.common.asked_dt)
-    tangents = property(lambda self: self.stack.common.tangents)
+    formulation = _alike("formulation")
+    runner = _alike("runner")
+    steps = _alike("steps")
+    dt = _alike("dt")
+    asked_solver = _alike("asked_solver")
+    asked_dt = _alike("asked_dt")
+
+    @property
+    def tangents(self):
+        return self.stack.common.tangents
 
     def at(self, theta):
         return eqx.filter_vmap(lambda own, x: eqx.combine(own, self.stack.common).at(x))(
@@ -258,7 +266,7 @@ class Recordings(AbstractObjective):
 
     @property
     def groups(self):
-        return sum(size.segments for size in self.stack.extents)
+        return sum(size.segments for size in self.stack.extents or ())
 
     # --- variants --------------------------------------------------------------------------------------------------------
 
