@@ -267,11 +267,12 @@ class MemberRun:
 
     def _renew(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " r"]:
         """Choose the steps of some members at their points, and return the members whose steps changed."""
-        if not self.adaptive:
-            self.members, done = self.members.restepped(rows if self.watches else _NONE, self._begin_steps)
-            return done
+        if not (self.adaptive or self.watches):
+            return _NONE
         before = self.members.time_grid
         self.members, done = self.members.restepped(rows, self._begin_steps)
+        if self.watches:
+            return done
         self.now.error[rows] = np.nan
         self.now.error[done] = self.now.chosen[done] = self.evaluated(_batch.step_errors, done)[0]
         grid = self.members.time_grid
@@ -309,12 +310,10 @@ class MemberRun:
 
     def state(self) -> RunState:
         """The state of all fits, from which they can be resumed."""
-        numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.now.evaluations.sum())}
+        steps, done = [watch.numbers() for watch in self.watches], int(self.now.evaluations.sum())
+        numbers = {"stage": self.stage, "windows": self.windows, "iterations": done, "steps": steps}
         grid = self.members.time_grid if self.adaptive else None
-        steps = [watch.numbers() for watch in self.watches]
-        return RunState(
-            numbers | {"steps": steps}, pack(members=self.now, slots=self.slots, time_grid=grid, carry=self.carry)
-        )
+        return RunState(numbers, pack(members=self.now, slots=self.slots, time_grid=grid, carry=self.carry))
 
     @refusing("these members")
     def restore(self, saved: RunState) -> None:
@@ -331,7 +330,8 @@ class MemberRun:
         # as many members, or processes, as run together now need not have done so before
         self.slots = np.array(arrays["slots"])
         if self.adaptive:
-            self.members = self.members.with_time_grid(saved_grid(arrays, self.members.time_grid))
+            stack = self.members.stack.with_time_grid(saved_grid(arrays, self.members.time_grid))
+            self.members = dataclasses.replace(self.members, stack=stack)
         if self.stage == len(self.stages):
             return
         like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.now.theta[np.maximum(self.slots, 0)]))

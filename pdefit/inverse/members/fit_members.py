@@ -41,6 +41,10 @@ def fit_members(
     Each member has its own damping, acceptance and convergence. A finished member makes room for the next, so that the
     slowest does not delay all. A member whose model blows up at its start is left out.
 
+    Each member has steps of its own, which are chosen anew as in its own fit: adaptive ones, and constant ones that were
+    left open and have a stability limit. All take as many steps as the member with the most. The number of stages for a
+    given step stays.
+
     **Arguments:**
 
     - `members`: the objectives and their starts.

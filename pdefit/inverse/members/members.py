@@ -19,7 +19,7 @@ from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.stages import prepares
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.stack import Stack, alike_grids, extent
+from pdefit.inverse.objective.stack import Stack, extent
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
@@ -57,7 +57,7 @@ class Members(eqx.Module):
 
     @staticmethod
     def from_points(functional: AbstractObjective, theta0: Float[Array, "E p"]) -> "Members":
-        """One objective from many starts, all with its steps.
+        """One objective from many starts. All begin with its steps.
 
         **Arguments:**
 
@@ -94,13 +94,6 @@ class Members(eqx.Module):
         """The steps of all members, with a leading axis."""
         return self.stack.part(lambda o: o.time_grid, self.count)
 
-    def with_time_grid(self, grid: TimeGrid) -> "Members":
-        """The same members with other steps of the same trajectories.
-
-        **Arguments:** `grid`: the steps of each, with a leading axis.
-        """
-        return dataclasses.replace(self, stack=self.stack.with_time_grid(grid))
-
     def restepped(
         self, which: Int[np.ndarray, " k"], chosen: Callable[[int, AbstractObjective], AbstractObjective]
     ) -> tuple["Members", Int[np.ndarray, " r"]]:
@@ -125,13 +118,12 @@ class Members(eqx.Module):
             changed[e].time_grid if e in changed else jax.tree.map(lambda x, e=e: x[e], before)
             for e in range(self.count)
         ]
-        grid = jax.tree.map(lambda *x: np.stack(x), *alike_grids(grids, before.length))
-        members = self.with_time_grid(grid)
+        stack = self.stack.with_grids(grids, before.length)
         if isinstance(first, Functional) and first.steps is None:
             old = self.stack.extents or (extent(first),) * self.count
-            new = tuple(old[e]._replace(dt=changed[e].dt) if e in changed else old[e] for e in range(self.count))
-            members = dataclasses.replace(members, stack=dataclasses.replace(members.stack, extents=new))
-        return members, np.array([*changed])
+            new = tuple(x._replace(dt=changed[e].dt) if e in changed else x for e, x in enumerate(old))
+            stack = dataclasses.replace(stack, extents=new)
+        return dataclasses.replace(self, stack=stack), np.array([*changed])
 
     def holding(self, held: Int[np.ndarray, "E h"]) -> "Members":
         """The same members, each of which holds some elements of theta at its start.

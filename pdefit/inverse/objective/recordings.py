@@ -19,7 +19,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.segment_jacobian import added
-from pdefit.inverse.objective.stack import Stack, alike_grids
+from pdefit.inverse.objective.stack import Stack
 from pdefit.inverse.problem.problem import Problem
 
 
@@ -118,8 +118,8 @@ class Recordings(AbstractObjective):
     def renewed(self, theta):
         if self.steps is None:
             return self
-        grids = alike_grids([part.renewed(own).time_grid for part, own in self.parts(theta)], self.time_grid.length)
-        return self.with_time_grid(jax.tree.map(lambda *x: np.stack(x), *grids))
+        grids = [part.renewed(own).time_grid for part, own in self.parts(theta)]
+        return eqx.tree_at(lambda r: r.stack, self, self.stack.with_grids(grids, self.time_grid.length))
 
     def step_error(self, theta):
         return jnp.max(self.each_stacked(Functional.step_error, theta))

@@ -88,7 +88,7 @@ class Stack(eqx.Module):
         if extents:
             alike = _alike_all(objectives, extents)
         else:
-            grids = alike_grids([o.time_grid for o in objectives])
+            grids = _alike_grids([o.time_grid for o in objectives])
             alike = [o.with_time_grid(grid) for o, grid in zip(objectives, grids, strict=True)]
         first, tree = alike[0], jax.tree.structure(alike[0])
         kept = jax.tree.map(lambda _: False, first)
@@ -158,6 +158,16 @@ class Stack(eqx.Module):
         """
         arrays, rest = eqx.partition(grid, eqx.is_array)
         return Stack(self.common.with_time_grid(rest), self.own.with_time_grid(arrays), self.extents)
+
+    def with_grids(self, grids: Sequence[TimeGrid], length: int) -> "Stack":
+        """The same stack with the steps of each objective.
+
+        **Arguments:**
+
+        - `grids`: the steps of each. Shorter ones are filled up with steps of zero length.
+        - `length`: the least number of steps of an interval. One that only grows meets few programs.
+        """
+        return self.with_time_grid(jax.tree.map(lambda *x: np.stack(x), *_alike_grids(grids, length)))
 
 
 def _is_none(x: Any) -> bool:
@@ -239,7 +249,7 @@ def _alike_all(functionals: Sequence[Functional], extents: Sequence[Extent]) -> 
             "Recordings with free node states expect as many segments in each, but have "
             f"{', '.join(str(e.segments) for e in extents)}; cut the recordings to one length, or make no node states controls"
         )
-    grids = alike_grids([f.time_grid for f in functionals])
+    grids = _alike_grids([f.time_grid for f in functionals])
     padded = [_padded(f, most, grid) for f, grid in zip(functionals, grids, strict=True)]
     for name, what in _ALIKE.items():
         parts = [attrgetter(name)(f) for f in padded]
@@ -285,14 +295,8 @@ def _padded(functional: Functional, most: Extent, grid: TimeGrid) -> Functional:
     )
 
 
-def alike_grids(grids: Sequence[TimeGrid], length: int = 0) -> list[TimeGrid]:
-    """Batches of steps with as many segments, intervals and steps each, where all that is added has zero length.
-
-    **Arguments:**
-
-    - `grids`: the batches.
-    - `length`: the least number of steps of an interval. One that only grows meets few programs.
-    """
+def _alike_grids(grids: Sequence[TimeGrid], length: int = 0) -> list[TimeGrid]:
+    """Batches of steps with as many segments, intervals and steps each: all that is added has zero length."""
     if any(grid.frozen for grid in grids):
         grids = [grid.as_frozen() for grid in grids]
     shape = tuple(map(max, zip(*(grid.count.shape for grid in grids), strict=True)))
