@@ -54,12 +54,10 @@ def drawn(functional: Recordings, times: Int[np.ndarray, " E"]) -> Recordings:
     def each(factors: np.ndarray, x: Array) -> np.ndarray:
         return factors.reshape(-1, *[1] * (x.ndim - 1))
 
-    data = functional.stack.own.observations
+    data = functional.observations
     mask = {n: x & each(times > 0, x) for n, x in data.mask.items()}
     sigma = {n: x / each(np.sqrt(np.maximum(times, 1.0)), x) for n, x in data.sigma.items()}
-    return eqx.tree_at(
-        lambda r: (r.stack.own.observations.mask, r.stack.own.observations.sigma), functional, (mask, sigma)
-    )
+    return eqx.tree_at(lambda r: (r.observations.mask, r.observations.sigma), functional, (mask, sigma))
 
 
 def _check(functional: Recordings) -> None:

@@ -255,7 +255,7 @@ class MemberRun:
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def _begin_steps(self, e: int, one: AbstractObjective) -> AbstractObjective:
-        """A member with steps that suit its point, where a stage begins."""
+        """A member with steps that suit its point, at the start of a stage."""
         theta = jnp.asarray(self.now.theta[e])
         return one.renewed(theta) if self.adaptive else self.watches[e].start(one, theta)[0]
 

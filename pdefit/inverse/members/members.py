@@ -106,9 +106,9 @@ class Members(eqx.Module):
         """
         changed, first = dict[int, AbstractObjective](), self.first
         for e in which.tolist():
+            one = self.member(e)
             # a member whose model blows up in an adaptive pass keeps its steps
             with contextlib.suppress(PdefitError):
-                one = self.member(e)
                 if (new := chosen(e, one)) is not one:
                     changed[e] = new
         if not changed:

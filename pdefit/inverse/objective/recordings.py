@@ -106,7 +106,7 @@ class Recordings(AbstractObjective):
 
     @property
     def observations(self):
-        return self.stack.part(lambda f: f.observations, len(self.columns))
+        return self.stack.own.observations
 
     @property
     def time_grid(self):
@@ -288,10 +288,7 @@ class Recordings(AbstractObjective):
         items = self.stack.common.controls.items
         return eqx.tree_at(lambda r: [c.where(r.stack.own.problem) for c in items], self, replace_fn=jnp.zeros_like)
 
-    def reweighted(self, sigma):
-        return eqx.tree_at(lambda r: r.stack.own.observations.sigma, self, self.observations.with_sigma(sigma).sigma)
-
 
 def _varied(f: Any) -> list[Any]:
-    """The arrays that may come to differ, beside those of controls: weights, steps and states."""
-    return jax.tree.leaves((f.observations.mask, f.observations.sigma, f.time_grid, f.problem.y0, f.problem.nodes))
+    """The arrays of each recording beside those of its controls: what was measured, steps and states."""
+    return jax.tree.leaves((f.observations, f.time_grid, f.problem.y0, f.problem.nodes))

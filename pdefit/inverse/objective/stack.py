@@ -145,7 +145,7 @@ class Stack(eqx.Module):
 
         def whole(own: Any, common: Any) -> Any:
             if own is not None or not eqx.is_array(common):
-                return common if own is None else own
+                return own if own is not None else common
             library = np if isinstance(common, np.ndarray) else jnp
             return library.broadcast_to(common, (count, *common.shape))
 
@@ -186,8 +186,8 @@ def _held(leaves: Sequence[Any], dtype: Any, keep: bool) -> tuple[Any, Any]:
     - `dtype`: of numbers that differ.
     - `keep`: whether each holds its array even if all are equal.
     """
-    first, array = leaves[0], eqx.is_array(leaves[0])
-    if not array:
+    first = leaves[0]
+    if not eqx.is_array(first):
         return (first, None) if all(x == first for x in leaves) else (None, jnp.asarray(leaves, dtype))
     if not keep and not is_traced(leaves) and all(x is first or np.array_equal(x, first) for x in leaves):
         return first, None

@@ -102,7 +102,7 @@ def test_recordings_share_an_estimated_sigma_or_have_their_own(two):
 
 def test_a_variable_that_a_recording_lacks_keeps_its_sigma_there(two):
     joint = two[0]
-    lacking = eqx.tree_at(lambda f: f.stack.own.observations.mask["v"], joint, replace_fn=lambda m: m.at[1].set(False))
+    lacking = eqx.tree_at(lambda f: f.observations.mask["v"], joint, replace_fn=lambda m: m.at[1].set(False))
     for shared in ((), ("v",)):
         by = pdefit.likelihoods.ByPrediction(variables=BOTH.variables, shared=shared)
         new = by.apply(lacking, joint.theta0)[0].observations.sigma["v"]
