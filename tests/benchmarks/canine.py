@@ -72,7 +72,7 @@ def squares(joint: pdefit.Recordings, theta: Array) -> np.ndarray:
 
 def refined(joint: pdefit.Recordings, theta: Array, *stages: pdefit.Stage) -> Array:
     """The end of a joint fit that begins at theta."""
-    return pdefit.fit(eqx.tree_at(lambda r: r.members.problem, joint, joint.at(jnp.asarray(theta))), stages).theta
+    return pdefit.fit(joint.guessing(jnp.asarray(theta)), stages).theta
 
 
 def summed(folder: Path, what: str, each: np.ndarray) -> None:

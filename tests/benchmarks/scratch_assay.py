@@ -119,10 +119,8 @@ def main(words):
             exp, later = experiment(model), []
             for number, seeding in enumerate(PUBLISHED):
                 hidden = slice(3 * number, 3 * number + 3)
-                mask = exp.functional.members.observations.mask["u"].at[hidden, 1:].set(False)
-                functional = eqx.tree_at(
-                    lambda f: f.members.observations.mask, exp.functional, {"u": jnp.asarray(mask)}
-                )
+                mask = exp.functional.observations.mask["u"].at[hidden, 1:].set(False)
+                functional = eqx.tree_at(lambda f: f.observations.mask, exp.functional, {"u": jnp.asarray(mask)})
                 found = pdefit.fit(functional, exp.stages)
                 r, _ = left(exp, found.functional, found.theta, hidden)
                 later.append(r[:, 1:])

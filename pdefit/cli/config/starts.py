@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from pdefit.inverse.members.starts import Design, Starts, Within
+from pdefit.inverse.members.draw_starts import Design, Starts, Within
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pdefit.inverse.fit.fit import Fit, Progress, fit
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout
-from pdefit.inverse.members.explore import Exploration, explore
+from pdefit.inverse.members.drop_weak_starts import Exploration, explore
 from pdefit.inverse.members.from_starts import from_starts
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import sum_of_squares

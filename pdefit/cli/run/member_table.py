@@ -116,9 +116,9 @@ class MemberTable:
 
     def _record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Observed and predicted values of all members, where they are few and their times the same."""
-        members, first = self.exp.members, self.exp.members.common
+        members, first = self.exp.members, self.exp.members.first
         values = sum(int(np.size(x)) for x in first.observations.values.values()) * members.count
-        if values > _MOST_VALUES or first.groups > 1 or members.own.observations.ts is not None:
+        if values > _MOST_VALUES or first.groups > 1 or members.stack.own.observations.ts is not None:
             return {}, {}
         observed = members.each(
             lambda f, x: (f.observations.values, f.observations.sigma, f.observations.mask),

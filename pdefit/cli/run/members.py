@@ -90,7 +90,7 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
         status="done",
         converged=bool(found.converged.all()),
         iterations=int(found.evaluations.sum()),
-        time_unit=members.common.problem.system.time_unit,
+        time_unit=members.first.problem.system.time_unit,
         parameters=table.parameters(),
         members={"count": members.count, "verdicts": {w: words.count(w) for w in dict.fromkeys(words)}},
         certificate=certificate,
@@ -144,7 +144,7 @@ def _devices(settings: Settings) -> list[Any]:
 
 def _at_once(exp: MemberExperiment) -> tuple[int, int]:
     """The number of members that run together, and the memory of the process: as many as it allows, and no more than pay."""
-    functional = exp.members.common
+    functional = exp.members.first
     state = sum(x.nbytes for x in jax.tree.leaves(functional.problem.y0)) * functional.groups
     one = _COPIES * state * (1 + functional.tangents) + sum(x.nbytes for x in jax.tree.leaves(functional.observations))
     room = available_bytes() * _PART
@@ -157,7 +157,7 @@ def _at_once(exp: MemberExperiment) -> tuple[int, int]:
 def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) -> MemberFits:
     """Fit from the start, or from a checkpoint, and save the state every few seconds."""
     settings = job.settings
-    hashes = fingerprint(exp.members.common) | {"members": _hash(exp)}
+    hashes = fingerprint(exp.members.first) | {"members": _hash(exp)}
     if saved is not None:
         same_problem(saved.origin["hashes"], hashes, job.directory, job.console)
     checkpoints = Checkpoints.of(job, "state", hashes=hashes)
@@ -206,7 +206,7 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
 
 def _hash(exp: MemberExperiment) -> str:
     """Hash of the data and starts of all members."""
-    return digest(contents([exp.members.theta0, *jax.tree.leaves(exp.members.own)]))
+    return digest(contents([exp.members.theta0, *jax.tree.leaves(exp.members.stack.own)]))
 
 
 def _certify(exp: MemberExperiment, index: list[int], theta: Any, job: Job, where: str) -> dict[str, Any] | None:

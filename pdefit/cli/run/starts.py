@@ -21,7 +21,7 @@ from pdefit.cli.runtime.terminal import MembersProgress, say, warn
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members.bootstrap import check_bootstrap
-from pdefit.inverse.members.explore import Exploration, Explorer
+from pdefit.inverse.members.drop_weak_starts import Exploration, Explorer
 from pdefit.inverse.members.fit_members import stages_of
 from pdefit.inverse.members.from_starts import from_starts
 from pdefit.inverse.objective.abstract import AbstractObjective

@@ -101,8 +101,10 @@ class TimeGrid(eqx.Module):
     def with_sizes(self, count: int | None) -> "TimeGrid":
         """The same steps with so many sizes in their list, the last of them repeated; None for no list."""
         sizes = self.sizes if count else None
-        padded = None if sizes is None else np.pad(sizes, ((0, 0), (0, (count or 0) - sizes.shape[-1])), mode="edge")
-        return eqx.tree_at(lambda g: g.sizes, self, padded, is_leaf=lambda x: x is None)
+        if sizes is not None:
+            before = [(0, 0)] * (sizes.ndim - 1)
+            sizes = np.pad(sizes, [*before, (0, (count or 0) - sizes.shape[-1])], mode="edge")
+        return eqx.tree_at(lambda g: g.sizes, self, sizes, is_leaf=lambda x: x is None)
 
     def halved(self) -> "TimeGrid":
         """The time grid with every step cut in two."""

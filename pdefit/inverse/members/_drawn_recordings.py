@@ -54,10 +54,10 @@ def drawn(functional: Recordings, times: Int[np.ndarray, " E"]) -> Recordings:
     def each(factors: np.ndarray, x: Array) -> np.ndarray:
         return factors.reshape(-1, *[1] * (x.ndim - 1))
 
-    data = functional.members.observations
+    data = functional.observations
     mask = {n: x & each(times > 0, x) for n, x in data.mask.items()}
     sigma = {n: x / each(np.sqrt(np.maximum(times, 1.0)), x) for n, x in data.sigma.items()}
-    return eqx.tree_at(lambda r: (r.members.observations.mask, r.members.observations.sigma), functional, (mask, sigma))
+    return eqx.tree_at(lambda r: (r.observations.mask, r.observations.sigma), functional, (mask, sigma))
 
 
 def _check(functional: Recordings) -> None:
@@ -65,7 +65,7 @@ def _check(functional: Recordings) -> None:
     if all(c.own for c in functional.controls.items):
         raise PdefitError("A bootstrap of recordings expects controls that all share, but each has only its own")
     own = [c.name for c in functional.controls.items if c.own and c.prior is not None]
-    own += [r.control for r in functional.members.regularizers]
+    own += [r.control for r in functional.stack.common.regularizers]
     if own:
         raise PdefitError(
             f"A bootstrap of recordings expects own controls without prior and regularizer, but {own[0]} has one; "

@@ -160,7 +160,7 @@ def bootstrap(
     told = np.ones(estimate.size, bool)
     check_bootstrap(functional, chosen)
     if isinstance(functional, Recordings):
-        each, told = len(functional.extents), _shared_numbers(functional)
+        each, told = len(functional.columns), _shared_numbers(functional)
         draws = np.random.default_rng(seed).multinomial(each, np.full(each, 1 / each), chosen.count)
 
         def done(repetitions: int, evaluations: int) -> None:

@@ -14,11 +14,11 @@ from pdefit.inverse.fit.choose_stages import choose_stages
 from pdefit.inverse.fit.combinations import Choices, refuse
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
-from pdefit.inverse.members._run import MemberProgress as MemberProgress
-from pdefit.inverse.members._run import MemberRun
+from pdefit.inverse.members._member_run import MemberProgress as MemberProgress
+from pdefit.inverse.members._member_run import MemberRun
+from pdefit.inverse.members.draw_starts import Starts
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
-from pdefit.inverse.members.starts import Starts
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -40,6 +40,10 @@ def fit_members(
 
     Each member has its own damping, acceptance and convergence. A finished member makes room for the next, so that the
     slowest does not delay all. A member whose model blows up at its start is left out.
+
+    Each member has steps of its own, which are chosen anew as in its own fit: adaptive ones, and constant ones that were
+    left open and have a stability limit. All take as many steps as the member with the most. The number of stages for a
+    given step stays.
 
     **Arguments:**
 
@@ -105,7 +109,7 @@ def plan_of(members: Members, stages: Sequence[Stage | AbstractOptimizer] | None
     """
     plan = stages_of(members.member(0), stages)
     refuse(Choices.of(members.member(0), plan, "members"))
-    if members.common.controls.roughness:
+    if members.controls.roughness:
         raise PdefitError(
             "Many fits in one program expect fields without modes and with stated amplitudes; remove modes and give "
             "smoothing a number for its amplitude auto, or fit one by one"
@@ -127,8 +131,8 @@ def outcome(run: MemberRun) -> MemberFits:
     """The fits at the end of a run, with their normal equations if the unknowns are few."""
     # of many recordings the matrix of all unknowns, not only of those that they share
     controls = run.members.controls
-    unknowns = controls if isinstance(run.members.common, Recordings) else controls.shared
-    few = unknowns.size <= FEW and run.members.common.runner.adjoint.has_tangents
+    unknowns = controls if isinstance(run.members.first, Recordings) else controls.shared
+    few = unknowns.size <= FEW and run.members.first.runner.adjoint.has_tangents
     values, gradient, matrix = run.evaluated(_batch.equations if few else _batch.gradients)
     return MemberFits(
         members=run.members,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.members.explore import Exploration
+from pdefit.inverse.members.drop_weak_starts import Exploration
 from pdefit.inverse.objective.abstract import AbstractObjective
 
 Fitting = Callable[[AbstractObjective, Sequence[Stage]], Fit]

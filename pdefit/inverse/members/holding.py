@@ -1,14 +1,11 @@
 """Fits of many members that each hold some of their unknowns."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float, Int
 
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
-from pdefit.inverse.members._run import MemberProgress, MemberRun
+from pdefit.inverse.members._member_run import MemberRun
 from pdefit.inverse.members.fit_members import AT_ONCE
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -25,23 +22,9 @@ def fits_holding(
     - `held`: the elements that each keeps; one may stand there twice.
     - `optimizer`, `max_iterations`: of each fit.
     """
-    run = run_holding(members, held, Stage(optimizer, max_iterations))
+    run = MemberRun(members.holding(held), [Stage(optimizer, max_iterations)], AT_ONCE, (), None)
     run.minimise()
     return run.now.theta, run.now.loss
-
-
-def run_holding(
-    members: Members,
-    held: Int[np.ndarray, "E h"],
-    stage: Stage,
-    devices: tuple[Any, ...] = (),
-    callback: Callable[[MemberProgress], None] | None = None,
-) -> MemberRun:
-    """The bookkeeping of such fits, before they begin.
-
-    **Arguments:** as of `fits_holding`, and `stage`, `devices`, `callback` as of `MemberRun`.
-    """
-    return MemberRun(members.holding(held), [stage], AT_ONCE, devices, callback)
 
 
 def equations_of(

@@ -11,8 +11,8 @@ from scipy import special
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.run_state import RunState
-from pdefit.inverse.members._profile_run import ProfileRun
-from pdefit.inverse.members._run import MemberProgress
+from pdefit.inverse.members._advance_profiles import ProfileRun
+from pdefit.inverse.members._member_run import MemberProgress
 from pdefit.inverse.members.profile import check_profile, elements
 from pdefit.inverse.objective.abstract import AbstractObjective
 

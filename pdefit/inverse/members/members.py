@@ -1,8 +1,9 @@
 """Members: many objectives of equal structure, each with unknowns of its own, evaluated in one program."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,16 +13,14 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
-from pdefit.integrate.loop.batch import AbstractBatch, Vmap
+from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.stages import prepares
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.stacking import Extent, cropped, extent, sliced, stacked, stacked_alike, stacked_grids
+from pdefit.inverse.objective.stack import Stack, extent
 from pdefit.inverse.shooting.formulation import AbstractFormulation
-
-Tree = TypeVar("Tree")
 
 
 class Members(eqx.Module):
@@ -34,17 +33,13 @@ class Members(eqx.Module):
 
     **Arguments:**
 
-    - `common`: the functional of the first member, or the objective from which all start.
-    - `own`: the same tree with the arrays that differ between members, (E, ...), and None for equal arrays.
+    - `stack`: the objectives.
     - `theta0`: the starts, (E, p).
-    - `sizes`: the `Extent` of each record, (E, 4); None if all records have one length.
     - `held`: the elements of theta that each member holds at its start, (E, h); None if all are fitted.
     """
 
-    common: AbstractObjective
-    own: AbstractObjective
+    stack: Stack
     theta0: Float[Array, "E p"]
-    sizes: Float[np.ndarray, "E 4"] | None = None
     held: Int[np.ndarray, "E h"] | None = None
 
     @staticmethod
@@ -62,7 +57,7 @@ class Members(eqx.Module):
 
     @staticmethod
     def from_points(functional: AbstractObjective, theta0: Float[Array, "E p"]) -> "Members":
-        """One objective from many starts, all with its steps.
+        """One objective from many starts. All begin with its steps.
 
         **Arguments:**
 
@@ -71,7 +66,7 @@ class Members(eqx.Module):
         """
         lower, upper = functional.controls.box()
         points = jnp.clip(jnp.asarray(theta0, jnp.float64), lower[None], upper[None])
-        return Members(functional, jax.tree.map(lambda _: None, functional), points)
+        return Members(Stack.beside(functional, jax.tree.map(lambda _: None, functional)), points)
 
     def with_data(self, values: dict[str, Float[Array, "E T ..."]]) -> "Members":
         """The same members with other observed values, each with its own.
@@ -80,10 +75,12 @@ class Members(eqx.Module):
         leaves out do not count.
         """
         made = [jnp.asarray(x) for x in values.values()]
-        own = eqx.tree_at(
-            lambda o: [o.observations.values[name] for name in values], self.own, made, is_leaf=lambda x: x is None
+        return eqx.tree_at(
+            lambda m: [t.observations.values[n] for t in (m.stack.own, m.stack.common) for n in values],
+            self,
+            [*made, *[None] * len(made)],
+            is_leaf=lambda x: x is None,
         )
-        return dataclasses.replace(self, own=own)
 
     def starting_at(self, theta0: Float[Array, "E p"]) -> "Members":
         """The same members from other starts.
@@ -95,37 +92,38 @@ class Members(eqx.Module):
     @property
     def time_grid(self) -> TimeGrid:
         """The steps of all members, with a leading axis."""
-        return self._whole(self.own.time_grid, self.common.time_grid)
+        return self.stack.part(lambda o: o.time_grid, self.count)
 
-    def with_time_grid(self, grid: TimeGrid) -> "Members":
-        """The same members with other steps of the same trajectories.
-
-        **Arguments:** `grid`: the steps of each, with a leading axis.
-        """
-        # both trees have the same length of steps, which is no array
-        common = self.common.with_time_grid(sliced(grid, 0))
-        return dataclasses.replace(self, common=common, own=self.own.with_time_grid(grid))
-
-    def renewed(
-        self, theta: Float[np.ndarray, "E p"], which: Int[np.ndarray, " k"]
+    def restepped(
+        self, which: Int[np.ndarray, " k"], chosen: Callable[[int, AbstractObjective], AbstractObjective]
     ) -> tuple["Members", Int[np.ndarray, " r"]]:
-        """The members with adaptive steps chosen anew for some, and the numbers of the members with such steps.
+        """The members with other steps of some, and the numbers of the members whose steps were chosen anew.
 
         **Arguments:**
 
-        - `theta`: the points of all, (E, p).
-        - `which`: the numbers of those whose steps are chosen anew, each at its point.
+        - `which`: the numbers of the members that may need other steps.
+        - `chosen`: from the number of a member and its objective to this objective with other steps, or as it is.
         """
-        before, done = self.time_grid, list[int]()
-        grids = [sliced(before, e) for e in range(self.count)]
+        changed, first = dict[int, AbstractObjective](), self.first
         for e in which.tolist():
-            try:
-                grids[e] = self.member(e).renewed(jnp.asarray(theta[e])).time_grid
-            except PdefitError:
-                # the model blows up there, and keeps its steps
-                continue
-            done.append(e)
-        return self.with_time_grid(stacked_grids(grids, before.count.shape[1:], before.length)), np.array(done, int)
+            one = self.member(e)
+            # a member whose model blows up in an adaptive pass keeps its steps
+            with contextlib.suppress(PdefitError):
+                if (new := chosen(e, one)) is not one:
+                    changed[e] = new
+        if not changed:
+            return self, np.zeros(0, int)
+        before = self.time_grid
+        grids = [
+            changed[e].time_grid if e in changed else jax.tree.map(lambda x, e=e: x[e], before)
+            for e in range(self.count)
+        ]
+        stack = self.stack.with_grids(grids, before.length)
+        if isinstance(first, Functional) and first.steps is None:
+            old = self.stack.extents or (extent(first),) * self.count
+            new = tuple(x._replace(dt=changed[e].dt) if e in changed else x for e, x in enumerate(old))
+            stack = dataclasses.replace(stack, extents=new)
+        return dataclasses.replace(self, stack=stack), np.array([*changed])
 
     def holding(self, held: Int[np.ndarray, "E h"]) -> "Members":
         """The same members, each of which holds some elements of theta at its start.
@@ -140,14 +138,19 @@ class Members(eqx.Module):
         return self.theta0.shape[0]
 
     @property
+    def first(self) -> AbstractObjective:
+        """The objective of the first member, at its own guess."""
+        return self.stack.at(0)
+
+    @property
     def controls(self) -> Controls:
         """The unknowns, which have the same names, units and bounds in all members."""
-        return self.common.controls
+        return self.first.controls
 
     @property
     def boxes(self) -> tuple[Float[np.ndarray, "E p"], Float[np.ndarray, "E p"]]:
         """The lower and the upper bounds of theta of every member."""
-        own = bool(jax.tree.leaves(self.own.controls))
+        own = bool(jax.tree.leaves(self.stack.own.controls))
         boxes = (
             [self.member(e).controls.box() for e in range(self.count)] if own else [self.controls.box()] * self.count
         )
@@ -159,21 +162,14 @@ class Members(eqx.Module):
 
     def member(self, e: int) -> AbstractObjective:
         """The objective of one member, whose guess is its start."""
-        one = eqx.combine(jax.tree.map(lambda x: x[e], self.own), self.common)
-        if self.sizes is not None:
-            *counts, dt = self.sizes[e].tolist()
-            assert isinstance(one, Functional)
-            one = cropped(one, Extent._make([*map(int, counts), dt]))
-        return one.guessing(self.theta0[e])
+        return self.stack.at(e).guessing(self.theta0[e])
 
     def take(self, index: np.ndarray) -> "Members":
         """Some of the members.
 
         **Arguments:** `index`: their numbers, in the order in which they are wanted.
         """
-        own = jax.tree.map(lambda x: x[index], self.own)
-        sizes, held = (None if x is None else x[index] for x in (self.sizes, self.held))
-        return Members(self.common, own, self.theta0[index], sizes, held)
+        return Members(self.stack.take(index), self.theta0[index], None if self.held is None else self.held[index])
 
     def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
         """A function of every member's functional and of its slice of some arrays, stacked. It is traced once.
@@ -184,8 +180,7 @@ class Members(eqx.Module):
         - `arguments`: trees of arrays with a leading axis of the members, one at least.
         - `batch`: how the members are run; default all at once (`Vmap()`).
         """
-        batch = batch or Vmap()
-        return batch(lambda own, *slices: function(eqx.combine(own, self.common), *slices), self.own, *arguments)
+        return self.stack.each(function, *arguments, batch=batch)
 
     def reformulated(self, formulation: AbstractFormulation | None) -> "Members":
         """The same members with their records cut in another way, as of `AbstractObjective.reformulated`.
@@ -194,23 +189,24 @@ class Members(eqx.Module):
 
         **Arguments:** `formulation`: how each record is cut; None leaves it as it is.
         """
-        if not prepares(self.common, formulation):
+        if not prepares(self.first, formulation):
             return self
         assert formulation is not None
         first = self.member(0)
-        if self.sizes is not None or self.own.observations.ts is not None or not isinstance(first, Functional):
+        same = self.stack.extents is None and self.stack.own.observations.ts is None
+        if not same or not isinstance(first, Functional):
             each = [self.member(e) for e in range(self.count)]
             changed = [f.reformulated(formulation, f.theta0) for f in each]
             return _members(changed, self.theta0[:, : changed[0].controls.size])
         # records of the same times are cut alike, so that only states at the starts of windows differ
         first = first.reformulated(formulation, first.theta0)
-        own = {path: x for path, x in _leaves(self.own).items() if not path.startswith(".layout")}
+        own = {path: x for path, x in _leaves(self.stack.own).items() if not path.startswith(".layout")}
         if first.problem.nodes is not None:
             own |= _below("problem.nodes", self._nodes(formulation, first))
         elif self.controls.states.items:
             own |= _below("problem.y0", self.each(lambda f, x: f.at(x).y0, self.theta0))
         tree = jax.tree_util.tree_map_with_path(lambda path, _: own.get(jax.tree_util.keystr(path)), first)
-        return Members(first, tree, self.theta0[:, : first.controls.size])
+        return Members(Stack.beside(first, tree), self.theta0[:, : first.controls.size])
 
     def _nodes(self, formulation: AbstractFormulation, first: Functional) -> PyTree:
         """The states at the starts of the windows of all members, stacked.
@@ -221,7 +217,7 @@ class Members(eqx.Module):
         - `first`: the functional of the first member, cut so.
         """
         at, found = first.layout.nodes, []
-        data = self._whole(self.own.observations, self.common.observations)
+        data = jax.tree.map(np.asarray, self.stack.part(lambda o: o.observations, self.count))
         for name, state in named_fields(first.problem.nodes).items():
             # what is observed is taken as it is: one member after the other would take longer than the fits
             if name not in data.values:
@@ -236,34 +232,13 @@ class Members(eqx.Module):
         nodes = [formulation.node_states(f.problem, f.observations, first.layout) for f in each]
         return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *nodes)
 
-    def _whole(self, own: Tree, common: Tree) -> Tree:
-        """A part of the objectives with the arrays of all members in host memory.
-
-        **Arguments:** `own`, `common`: that part of both trees.
-        """
-
-        def one(own: Any, common: Any) -> Any:
-            if own is not None:
-                return np.asarray(own)
-            return (
-                np.broadcast_to(np.asarray(common), (self.count, *np.shape(common))) if eqx.is_array(common) else common
-            )
-
-        return jax.tree.map(one, own, common, is_leaf=lambda x: x is None)
-
 
 def _members(objectives: Sequence[AbstractObjective], theta0: Float[Array, "E p"]) -> Members:
-    """Members from stacked objectives. Arrays that are equal in all members are taken out of the stack."""
-    functionals = [f for f in objectives if isinstance(f, Functional)]
-    sizes = [extent(f) for f in functionals]
-    stack = stacked(functionals) if functionals else stacked_alike(objectives)
-    first = sliced(stack, 0)
-    own = jax.tree.map(lambda x: x if eqx.is_array(x) and _differs(np.asarray(x)) else None, stack)
-    return Members(first, own, theta0, np.array(sizes, float) if len({*sizes}) > 1 else None)
-
-
-def _differs(x: np.ndarray) -> bool:
-    return not np.array_equal(x, np.broadcast_to(x[:1], x.shape))
+    """Members from objectives. Records of one length are not padded."""
+    stack = Stack.of(objectives)
+    if stack.extents is not None and len({*stack.extents}) == 1:
+        stack = dataclasses.replace(stack, extents=None)
+    return Members(stack, theta0)
 
 
 def _leaves(tree: PyTree) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Int
 from pdefit._util.errors import unknown
 from pdefit._util.run_state import RunState
 from pdefit.inverse.fit.combinations import Choices, refuse
-from pdefit.inverse.members._profile_run import Profile as Profile
-from pdefit.inverse.members._profile_run import ProfileRun
-from pdefit.inverse.members._run import MemberProgress
+from pdefit.inverse.members._advance_profiles import Profile as Profile
+from pdefit.inverse.members._advance_profiles import ProfileRun
+from pdefit.inverse.members._member_run import MemberProgress
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.uncertainty.control_values import moved

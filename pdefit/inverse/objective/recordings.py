@@ -1,6 +1,7 @@
 """Many recordings that share controls, as one objective."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,8 +18,13 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.segment_jacobian import added
-from pdefit.inverse.objective.stacking import Extent, extent, stacked, stacked_grids, unstacked
+from pdefit.inverse.objective.stack import Stack
 from pdefit.inverse.problem.problem import Problem
+
+
+def _alike(name: str) -> Any:
+    """A property of `Recordings` that is alike in all of them."""
+    return property(lambda self: getattr(self.stack.common, name))
 
 
 class Recordings(AbstractObjective):
@@ -42,8 +48,8 @@ class Recordings(AbstractObjective):
       with a standard deviation of a thousandth of the control's `scale`. By default there is no gauge.
     """
 
-    # all recordings with a leading axis, without priors and regularizers of shared controls
-    members: Functional
+    # without priors and regularizers of shared controls
+    stack: Stack
     controls: Controls
     # (E, q): where the q elements of a recording's theta lie in theta; beyond it those that are held
     columns: np.ndarray
@@ -53,7 +59,6 @@ class Recordings(AbstractObjective):
     # (g, p): products with theta are residuals
     sums: np.ndarray
     gauge: tuple[tuple[str, int | str], ...] = eqx.field(static=True)
-    extents: tuple[Extent, ...] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -84,71 +89,69 @@ class Recordings(AbstractObjective):
         ]
         paths = [c.path for c in shared]
         self.regularizers = tuple(r for r in first.regularizers if r.control in paths)
-        self.members = stacked([without_shared(f) for f in functionals])
+        self.stack = Stack.of(
+            [without_shared(f) for f in functionals],
+            _varied,
+            lambda f: [c.where(f.problem) for c in first.controls.items],
+        )
         self.controls, self.columns, self.fixed, self.sums = joined(functionals, gauge or {})
         self.batch, self.gauge = batch or Vmap(), tuple((gauge or {}).items())
-        self.extents = tuple(map(extent, functionals))
 
     # --- what every recording has ------------------------------------------------------------------------------------
 
     @property
     def problem(self) -> Problem:
-        return self.members.problem
+        return self.stack.part(lambda f: f.problem, len(self.columns))
 
     @property
     def observations(self):
-        return self.members.observations
-
-    @property
-    def formulation(self):
-        return self.members.formulation
-
-    @property
-    def runner(self):
-        return self.members.runner
-
-    @property
-    def steps(self):
-        return self.members.steps
+        return self.stack.own.observations
 
     @property
     def time_grid(self):
-        return self.members.layout.time_grid
+        return self.stack.own.time_grid
 
     def with_time_grid(self, grid):
-        return eqx.tree_at(lambda r: r.members, self, self.members.with_time_grid(grid))
+        return eqx.tree_at(lambda r: r.stack, self, self.stack.with_time_grid(grid))
 
     def renewed(self, theta):
         if self.steps is None:
             return self
         grids = [part.renewed(own).time_grid for part, own in self.parts(theta)]
-        return self.with_time_grid(stacked_grids(grids, self.time_grid.count.shape[1:], self.time_grid.length))
+        return eqx.tree_at(lambda r: r.stack, self, self.stack.with_grids(grids, self.time_grid.length))
 
     def step_error(self, theta):
         return jnp.max(self.each_stacked(Functional.step_error, theta))
 
     def guessing(self, theta):
-        return eqx.tree_at(lambda r: r.members.problem, self, self.at(theta))
+        # theta replaces no array that recordings share
+        own = jax.tree.map(
+            lambda x, new: None if x is None else new,
+            self.stack.own.problem,
+            self.at(theta),
+            is_leaf=lambda x: x is None,
+        )
+        return eqx.tree_at(lambda r: r.stack.own.problem, self, own)
+
+    formulation = _alike("formulation")
+    runner = _alike("runner")
+    steps = _alike("steps")
+    dt = _alike("dt")
+    asked_solver = _alike("asked_solver")
+    asked_dt = _alike("asked_dt")
 
     @property
-    def dt(self) -> float:
-        """The largest step of all recordings; of adaptive steps the largest of the recordings' smallest steps."""
-        return self.members.dt
-
-    @property
-    def asked_solver(self):
-        return self.members.asked_solver
-
-    @property
-    def asked_dt(self):
-        return self.members.asked_dt
+    def tangents(self):
+        return self.stack.common.tangents
 
     def at(self, theta):
-        return eqx.filter_vmap(Functional.at)(self.members, self.each_theta(theta))
+        return eqx.filter_vmap(lambda own, x: eqx.combine(own, self.stack.common).at(x))(
+            self.stack.own, self.each_theta(theta)
+        )
 
     def part(self, e: int) -> Functional:
         """The functional of one recording as it was given, at the guesses and weights in force."""
-        one = unstacked(self.members, e, self.extents[e])
+        one = self.stack.at(e)
         known = {c.path: (c.prior, c.parametrization.roughness) for c in self._shared.items}
         items = [c if c.own else c.with_priors(*known[c.path]) for c in one.controls.items]
         return eqx.tree_at(
@@ -174,14 +177,9 @@ class Recordings(AbstractObjective):
         - `function`: called as `function(functional, *parts)`.
         - `vectors`: theta and, behind it, directions, (p,) each.
         """
-        arrays, rest = eqx.partition(self.members, eqx.is_array)
-
-        def one(arrays: PyTree, own: tuple[Array, ...]) -> PyTree:
-            return function(eqx.combine(arrays, rest), *own)
-
         # nothing moves what is held
-        moved = (v.at[self.columns].get(mode="fill", fill_value=0.0) for v in vectors[1:])
-        return self.batch(one, arrays, (self.each_theta(vectors[0]), *moved))
+        moved = [v.at[self.columns].get(mode="fill", fill_value=0.0) for v in vectors[1:]]
+        return self.stack.each(function, self.each_theta(vectors[0]), *moved, batch=self.batch)
 
     def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
         """The sum of one vector for each recording, at the positions of its elements in theta; none for held ones."""
@@ -204,7 +202,7 @@ class Recordings(AbstractObjective):
     @property
     def _of_all(self) -> np.ndarray:
         """The indices of the shared elements in a recording's theta, (s,)."""
-        return np.flatnonzero(self.members.controls.mask(lambda c: not c.own))
+        return np.flatnonzero(self.stack.common.controls.mask(lambda c: not c.own))
 
     @property
     def _of_each(self) -> np.ndarray:
@@ -256,22 +254,18 @@ class Recordings(AbstractObjective):
     # --- what its residuals are ----------------------------------------------------------------------------------------
 
     @property
-    def tangents(self):
-        return self.members.tangents
-
-    @property
     def count(self):
         # padding is not observed
-        return jnp.sum(eqx.filter_vmap(lambda one: one.count)(self.members))
+        return jnp.sum(self.stack.each(lambda one, _: one.count, self.columns))
 
     @property
     def continuity_values(self):
-        state = sum(c.size // c.shape[0] for c in self.members.controls.nodes)
-        return sum(size.segments - 1 for size in self.extents) * state
+        state = sum(c.size // c.shape[0] for c in self.stack.common.controls.nodes)
+        return (self.groups - len(self.columns)) * state
 
     @property
     def groups(self):
-        return sum(size.segments for size in self.extents)
+        return sum(size.segments for size in self.stack.extents or ())
 
     # --- variants --------------------------------------------------------------------------------------------------------
 
@@ -286,9 +280,14 @@ class Recordings(AbstractObjective):
 
     def problems_and_steps(self, theta):
         arrays, rest = eqx.partition(self.at(theta), eqx.is_array)
-        each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.extents))]
-        steps = self.members.layout.time_grid.step
-        return [(problem, float(np.max(step))) for problem, step in zip(each, steps, strict=True)]
+        each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.columns))]
+        return [(problem, float(np.max(step))) for problem, step in zip(each, self.time_grid.step, strict=True)]
 
     def emptied(self):
-        return eqx.tree_at(lambda r: r.members, self, self.members.emptied())
+        items = self.stack.common.controls.items
+        return eqx.tree_at(lambda r: [c.where(r.stack.own.problem) for c in items], self, replace_fn=jnp.zeros_like)
+
+
+def _varied(f: Any) -> list[Any]:
+    """The arrays of each recording beside those of its controls: what was measured, steps and states."""
+    return jax.tree.leaves((f.observations, f.time_grid, f.problem.y0, f.problem.nodes))

@@ -165,7 +165,7 @@ def _batch(objective: AbstractObjective) -> AbstractBatch:
 
 def _trajectories(objective: AbstractObjective) -> int:
     """The number of recordings, or of segments of one, that devices share."""
-    return len(objective.extents) if isinstance(objective, Recordings) else objective.groups
+    return len(objective.columns) if isinstance(objective, Recordings) else objective.groups
 
 
 def devices_of(objective: AbstractObjective) -> int:

@@ -37,7 +37,9 @@ def with_tangents(objective: Objective) -> Objective:
     """
     if objective.runner.adjoint.has_tangents:
         return objective
-    return eqx.tree_at(lambda f: f.runner.adjoint, objective, Checkpointed())
+    return objective.each(
+        lambda part, own: (eqx.tree_at(lambda f: f.runner.adjoint, part, Checkpointed()), own), objective.theta0
+    )[0]
 
 
 def shortened(

@@ -102,10 +102,10 @@ def test_recordings_share_an_estimated_sigma_or_have_their_own(two):
 
 def test_a_variable_that_a_recording_lacks_keeps_its_sigma_there(two):
     joint = two[0]
-    lacking = eqx.tree_at(lambda f: f.members.observations.mask["v"], joint, replace_fn=lambda m: m.at[1].set(False))
+    lacking = eqx.tree_at(lambda f: f.observations.mask["v"], joint, replace_fn=lambda m: m.at[1].set(False))
     for shared in ((), ("v",)):
         by = pdefit.likelihoods.ByPrediction(variables=BOTH.variables, shared=shared)
-        new = by.apply(lacking, joint.theta0)[0].members.observations.sigma["v"]
+        new = by.apply(lacking, joint.theta0)[0].observations.sigma["v"]
         assert np.all(np.isfinite(new)) and np.all(new[0] != 1.0) and np.all(new[1] == 1.0)
 
 

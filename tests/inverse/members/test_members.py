@@ -20,13 +20,13 @@ def functionals():
 
 def test_what_differs_is_held_for_each_and_all_else_once(functionals):
     members = pdefit.Members.of(functionals)
-    assert members.own.observations.values["u"].shape[0] == 5 and len(jax.tree.leaves(members.own)) == 1
+    assert members.stack.own.observations.values["u"].shape[0] == 5 and len(jax.tree.leaves(members.stack.own)) == 1
     assert members.count == 5 and members.theta0.shape == (5, 1)
     for e, functional in enumerate(functionals):
         same = members.member(e)
         assert np.array_equal(same.observations.values["u"], functional.observations.values["u"])
         assert float(same.value(same.theta0)) == float(functional.value(functional.theta0))
-    assert not jax.tree.leaves(pdefit.Members.from_points(functionals[0], jnp.zeros((7, 1))).own)
+    assert not jax.tree.leaves(pdefit.Members.from_points(functionals[0], jnp.zeros((7, 1))).stack.own)
 
 
 def test_each_member_ends_where_its_own_fit_ends(functionals):
@@ -103,7 +103,7 @@ def test_a_member_that_blows_up_is_told_and_leaves_the_others_alone():
     functionals = decays(3)
     huge = pdefit.Members.of(functionals)
     start = huge.theta0.at[1].set(20.0)
-    found = pdefit.fit_members(pdefit.Members(huge.common, huge.own, start), [LM])
+    found = pdefit.fit_members(huge.starting_at(start), [LM])
     assert found.blown_up.tolist() == [False, True, False]
     np.testing.assert_allclose(found.values["k"][[0, 2]], [0.5, 2.0], rtol=1e-6)
     assert np.isnan(found.intervals().low[1]).all()

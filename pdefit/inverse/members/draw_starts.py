@@ -1,11 +1,11 @@
-"""Starts: many points from which one fit begins, and the optima that they reach."""
+"""Starts: many points from which one fit begins."""
 
 import dataclasses
 from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from scipy import special
 
 from pdefit._util.errors import PdefitError
@@ -124,65 +124,3 @@ class Starts:
         positive = isinstance(c.transform, Log | Log10 | Softplus)
         reach = sizes * (np.log(self.factor) if positive else 1.0)
         return guess + (2 * cube - 1) * reach
-
-
-@dataclasses.dataclass(frozen=True)
-class Optima:
-    """The distinct optima that the fits of one objective reached.
-
-    **Arguments:**
-
-    - `label`: for each fit the number of its optimum, from 0 for the lowest J; -1 if there is none.
-    - `reached`: how many fits reached each optimum.
-    - `best`: the fit with the lowest J of each optimum.
-    """
-
-    label: Int[np.ndarray, " E"]
-    reached: Int[np.ndarray, " o"]
-    best: Int[np.ndarray, " o"]
-
-
-# two fits are at one optimum when they are nearer than this, in standard errors or as a part of every control
-_NEAR, _SAME = 1.0, 1e-3
-
-
-def find_optima(
-    theta: Float[np.ndarray, "E p"],
-    loss: Float[np.ndarray, " E"],
-    matrix: Float[np.ndarray, "E p p"] | None,
-    sizes: Float[np.ndarray, " p"],
-    values: int,
-) -> Optima:
-    """The optima of some fits, told apart by their distance in standard errors.
-
-    Two fits are at one optimum if no combination of unknowns differs by more than a standard error, in the mean, or if no
-    unknown differs by more than a thousandth of itself. Without a matrix, they are if J is equal to a thousandth.
-
-    **Arguments:**
-
-    - `theta`, `loss`: the ends of the fits, and J there; not finite for fits that do not count.
-    - `matrix`: J_r^T J_r there; None for many unknowns.
-    - `sizes`: the change of each element of theta by which its control changes as much as it is large, (p,).
-    - `values`: the number of residuals.
-    """
-    label, best = np.full(len(theta), -1), list[int]()
-    for e in np.argsort(loss, kind="stable"):
-        if not np.isfinite(loss[e]):
-            continue
-        for k, b in enumerate(best):
-            if _alike(theta[e] - theta[b], loss[[e, b]], None if matrix is None else matrix[b], sizes, values):
-                label[e] = k
-                break
-        else:
-            label[e] = len(best)
-            best.append(int(e))
-    return Optima(label, np.bincount(label[label >= 0], minlength=len(best)), np.array(best, int))
-
-
-def _alike(step: np.ndarray, losses: np.ndarray, matrix: np.ndarray | None, sizes: np.ndarray, values: int) -> bool:
-    if matrix is None:
-        return bool(losses[0] - losses[1] <= _SAME * losses[1])
-    if np.all(np.abs(step) <= _SAME * sizes):
-        return True
-    variance = max(2 * losses[1] / max(values - step.size, 1), np.finfo(float).tiny)
-    return bool(step @ matrix @ step <= _NEAR**2 * variance * step.size)

@@ -103,6 +103,6 @@ def test_coefficients_are_those_of_the_steps_of_each_record(most, monkeypatch):
     monkeypatch.setattr(time_grid, "_MOST_SIZES", most)
     singles = records(pdefit.solvers.ETDRK4())
     assert [f.layout.time_grid.sizes is None for f in singles] == [False, most == 4]
-    sizes = pdefit.Recordings(singles).members.layout.time_grid.sizes
+    sizes = pdefit.Recordings(singles).stack.own.layout.time_grid.sizes
     assert sizes is None if most == 4 else sizes.shape == (2, 1, 5)
     np.testing.assert_allclose(check(pdefit.solvers.ETDRK4()), 0.0, atol=1e-11)

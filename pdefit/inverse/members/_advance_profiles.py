@@ -17,8 +17,8 @@ from pdefit._util.trees import pack, unpack
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.linear.determined_inverse import determined_inverse
-from pdefit.inverse.members._run import MemberProgress, MemberRun
-from pdefit.inverse.members.holding import run_holding
+from pdefit.inverse.members._member_run import MemberProgress, MemberRun
+from pdefit.inverse.members.fit_members import AT_ONCE
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
@@ -102,11 +102,11 @@ class _Points(NamedTuple):
     owners: Int[np.ndarray, " n"]
     heights: Float[np.ndarray, " n"]
 
-    def with_point(self, theta: Float[np.ndarray, " p"], owner: int, height: float) -> "_Points":
-        """The points with one more."""
-        return _Points(
-            np.concatenate([self.theta, theta[None]]), np.append(self.owners, owner), np.append(self.heights, height)
-        )
+    def with_points(
+        self, theta: Float[np.ndarray, "m p"], owners: Int[np.ndarray, " m"], heights: Float[np.ndarray, " m"]
+    ) -> "_Points":
+        """The points with some more."""
+        return _Points(*(np.concatenate(x) for x in zip(self, (theta, owners, heights), strict=True)))
 
 
 class ProfileRun:
@@ -182,25 +182,27 @@ class ProfileRun:
         assert inner is not None
         inner.minimise()
         target = np.asarray(inner.own.theta0)[sides, self.element]
-        rise = 2 * (inner.now.loss - self.value)
-        for s in np.flatnonzero(self.active).tolist():
-            self.sides.tried[s] += 1
-            fine, inside = np.isfinite(rise[s]), rise[s] <= limit
-            if fine:
-                self.found = self.found.with_point(inner.now.theta[s], s, rise[s])
-            if fine and inside:
-                grown = np.sqrt(max(rise[s], 0.0)) - np.sqrt(max(self.sides.rises[s], 0.0))
-                longer = _LONGER if grown <= 0 else np.clip(_STEP * goal / grown, _SHORTER, _LONGER)
-                self.sides.step[s] = abs(self.sides.last[s]) * longer
-                self.sides.before[s], self.sides.at[s], self.sides.rises[s] = (
-                    self.sides.at[s],
-                    inner.now.theta[s],
-                    rise[s],
-                )
-            else:
-                self.sides.outside[s] = target[s], rise[s] if fine else np.inf
-            kind = self._end(s, float(target[s]), float(rise[s]), float(origin[s]), limit)
-            self.sides.ended[s] = _ENDS.index(kind)
+        rise, now = 2 * (inner.now.loss - self.value), self.sides
+        root, before = (np.sqrt(np.maximum(x, 0.0)) for x in (rise, now.rises))
+        fine = self.active & np.isfinite(rise)
+        inside = fine & (rise <= limit)
+        outside = self.active & ~inside
+        now.tried[self.active] += 1
+        self.found = self.found.with_points(inner.now.theta[fine], np.flatnonzero(fine), rise[fine])
+        grown = root - before
+        longer = np.clip(_STEP * goal / np.where(grown > 0, grown, np.nan), _SHORTER, _LONGER)
+        now.step[inside] = (np.abs(now.last) * np.where(grown > 0, longer, _LONGER))[inside]
+        now.before[inside], now.at[inside], now.rises[inside] = now.at[inside], inner.now.theta[inside], rise[inside]
+        now.outside[outside] = np.stack([target, np.where(fine, rise, np.inf)], axis=1)[outside]
+        cases = {
+            LIMIT: fine & (np.abs(root - goal) <= _MET * goal),
+            BOUND: inside & (target == self.bound),
+            FLAT: inside & (np.abs(target - origin) >= self.reach),
+            GOES_ON: now.tried < _POINTS,
+            BLOWN_UP: np.isfinite(now.outside[:, 0]) & np.isinf(now.outside[:, 1]),
+        }
+        kinds = np.select([*cases.values()], [_ENDS.index(kind) for kind in cases], _ENDS.index(ENDLESS))
+        now.ended[self.active] = kinds[self.active]
         self.inner = None
 
     def _next(self, place: np.ndarray, limit: float) -> np.ndarray:
@@ -218,20 +220,6 @@ class ProfileRun:
         own = moved[np.arange(self.element.size), self.element]
         return np.where((own != 0)[:, None], moved / np.where(own != 0, own, 1.0)[:, None], self.way)
 
-    def _end(self, s: int, target: float, rise: float, origin: float, limit: float) -> str:
-        """The end of a side; `GOES_ON` if nothing has ended it."""
-        inside, root = rise <= limit, np.sqrt(limit)
-        if np.isfinite(rise) and abs(np.sqrt(max(rise, 0.0)) - root) <= _MET * root:
-            return LIMIT
-        if inside and target == self.bound[s]:
-            return BOUND
-        if inside and abs(target - origin) >= self.reach[s]:
-            return FLAT
-        if self.sides.tried[s] < _POINTS:
-            return GOES_ON
-        place, height = self.sides.outside[s]
-        return BLOWN_UP if np.isfinite(place) and np.isinf(height) else ENDLESS
-
     # --- the fits of one point of each side ----------------------------------------------------------------------------
 
     def _begin(self, theta: np.ndarray) -> None:
@@ -240,8 +228,8 @@ class ProfileRun:
     def _fits(
         self, theta: np.ndarray, held: Int[np.ndarray, "E h"], callback: Callable[[MemberProgress], None] | None
     ) -> MemberRun:
-        members = Members.from_points(self.functional, jnp.asarray(theta))
-        return run_holding(members, held, Stage(self.optimizer, _MOST), self.devices, callback)
+        members = Members.from_points(self.functional, jnp.asarray(theta)).holding(held)
+        return MemberRun(members, [Stage(self.optimizer, _MOST)], AT_ONCE, self.devices, callback)
 
     def fitted(
         self, theta: Float[np.ndarray, "E p"], held: Int[np.ndarray, "E h"], resume: RunState | None

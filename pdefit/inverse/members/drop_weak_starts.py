@@ -12,11 +12,12 @@ from pdefit._util.errors import PdefitError, refusing
 from pdefit._util.run_state import RunState
 from pdefit._util.trees import pack, unpack
 from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.members._run import MemberProgress, MemberRun
+from pdefit.inverse.members._member_run import MemberProgress, MemberRun
+from pdefit.inverse.members.draw_starts import Starts
 from pdefit.inverse.members.fit_members import AT_ONCE, outcome, stages_of
 from pdefit.inverse.members.members import Members
+from pdefit.inverse.members.optima import Optima, find_optima
 from pdefit.inverse.members.result import MemberFits
-from pdefit.inverse.members.starts import Optima, Starts, find_optima
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE
 from pdefit.inverse.optimizers.base import AbstractOptimizer

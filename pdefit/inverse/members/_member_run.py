@@ -14,13 +14,15 @@ from pdefit._util.run_state import RunState
 from pdefit._util.trees import pack, unpack
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
-from pdefit.inverse.fit.renew_steps import are_due, saved_grid
+from pdefit.inverse.fit.renew_steps import StepWatch, are_due, saved_grid
 from pdefit.inverse.fit.stages import Stage, keeps, prepares
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members.members import Members
+from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation
+from pdefit.systems.capabilities import AbstractStable
 
 # evaluations of every member between two looks at which have finished
 _CHUNK = 4
@@ -97,6 +99,11 @@ class MemberRun:
         self.devices, self.largest = devices, at_once
         self.stage, self.windows = 0, -1
         self.now = Now.at(np.array(members.theta0))
+        first = members.first
+        self.adaptive = is_adaptive(first)
+        # of each member, if its constant step was left open and has a limit
+        limited = isinstance(first.problem.system, AbstractStable) and first.asked_dt is None and not self.adaptive
+        self.watches = [StepWatch() for _ in range(members.count)] if limited else []
         self.slots = np.zeros(0, int)
         self.carry: Carry | None = None
 
@@ -116,9 +123,9 @@ class MemberRun:
     def _enter(self) -> None:
         """Begin a stage at the end of the stage before."""
         formulation = self.stages[self.stage].formulation
-        if prepares(self.own.common, formulation):
+        if prepares(self.own.first, formulation):
             self._use(self.stage)
-        elif not keeps(self.own.common, self._formulation):
+        elif not keeps(self.own.first, self._formulation):
             self._use(-1)
         size = self.members.theta0.shape[1]
         before = self.now.theta
@@ -136,6 +143,9 @@ class MemberRun:
     def _use(self, windows: int) -> None:
         self.windows = windows
         self.members = self.own.reformulated(self._formulation)
+        # the constant steps that were chosen last
+        known = np.flatnonzero([watch.stable is not None for watch in self.watches])
+        self.members, _ = self.members.restepped(known, lambda e, one: self.watches[e].applied(one))
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
@@ -157,9 +167,14 @@ class MemberRun:
     def _optimizer(self) -> AbstractOptimizer:
         return self.stages[self.stage].optimizer
 
+    def _some(self, index: Int[np.ndarray, " k"]) -> Members:
+        """Some members, as a program takes them: their lengths, which it does not use, would make it another one."""
+        some = self.members.take(index)
+        return dataclasses.replace(some, stack=dataclasses.replace(some.stack, extents=None))
+
     def _here(self) -> Members:
         """The members of the batch. Empty places hold the first one, and do not move."""
-        return self.members.take(np.maximum(self.slots, 0))
+        return self._some(np.maximum(self.slots, 0))
 
     def _fill(self, size: int, renewed: Int[np.ndarray, " r"] = _NONE) -> None:
         """Make a batch of the members that have not finished, and keep the states of those that are under way.
@@ -188,11 +203,11 @@ class MemberRun:
         while not self.now.ended.all():
             here = np.maximum(self.slots, 0)
             active = (self.slots >= 0) & ~self.now.ended[here]
-            limit = np.where(active, np.minimum(1 if self._adaptive else _CHUNK, most - self.now.used[here]), 0)
+            limit = np.where(active, np.minimum(1 if self.adaptive else _CHUNK, most - self.now.used[here]), 0)
             theta, (some, carry) = self.now.theta[here], self._handed((self._here(), self.carry))
             taken, self.carry = _batch.advanced(some, self._optimizer, carry, limit, self._batch)
             self._account(active, here, taken, most)
-            renewed = self._renew_due(here[active], theta[active], most)
+            renewed = self._renew_due(here[active], theta[active])
             again = self._begin_anew(here[active]) or bool(renewed.size)
             left = int((~self.now.ended).sum())
             under_way = int((active & ~self.now.ended[here]).sum())
@@ -206,11 +221,13 @@ class MemberRun:
 
     def _pays(self, left: int) -> bool:
         """Test for a smaller batch that saves more than its program costs."""
-        functional = self.members.common
+        if self._size(left) * _SHRINK > self.slots.size:
+            return False
+        functional = self.members.first
         tangents = functional.tangents if self._optimizer.tangents else 0
         steps = float(np.ptp(functional.observations.ts, axis=-1).max()) / functional.dt
         values = sum(np.size(x) for x in jax.tree.leaves(functional.problem.y0)) * steps
-        return self._size(left) * _SHRINK <= self.slots.size and self.slots.size * values * (1 + tangents) > _PAYS
+        return self.slots.size * values * (1 + tangents) > _PAYS
 
     def _account(self, active: np.ndarray, here: np.ndarray, taken: np.ndarray, most: int) -> None:
         carry, rows = self.carry, here[active]
@@ -235,53 +252,67 @@ class MemberRun:
         self.now.ended[blown], self.now.used[blown] = False, 0
         return bool(blown.size)
 
-    # --- adaptive steps --------------------------------------------------------------------------------------------------
+    # --- steps -----------------------------------------------------------------------------------------------------------
 
-    @property
-    def _adaptive(self) -> bool:
-        return is_adaptive(self.own.common)
+    def _begin_steps(self, e: int, one: AbstractObjective) -> AbstractObjective:
+        """A member with steps that suit its point, at the start of a stage."""
+        theta = jnp.asarray(self.now.theta[e])
+        return one.renewed(theta) if self.adaptive else self.watches[e].start(one, theta)[0]
+
+    def _next_steps(self, e: int, one: AbstractObjective) -> AbstractObjective:
+        """A member with constant steps that are stable at its point."""
+        theta, watch = jnp.asarray(self.now.theta[e]), self.watches[e]
+        watch.look(one, theta)
+        return watch.renew(one, theta)[0] if watch.due and self._left[e] else one
 
     def _renew(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " r"]:
-        """Choose the adaptive steps of some members at their points, and return the members whose steps changed."""
-        if not self._adaptive or not rows.size:
+        """Choose the steps of some members at their points, and return the members whose steps changed."""
+        if not (self.adaptive or self.watches):
             return _NONE
         before = self.members.time_grid
-        self.members, done = self.members.renewed(self.now.theta, rows)
-        # a member whose model blows up in an adaptive pass keeps its steps
+        self.members, done = self.members.restepped(rows, self._begin_steps)
+        if self.watches:
+            return done
         self.now.error[rows] = np.nan
         self.now.error[done] = self.now.chosen[done] = self.evaluated(_batch.step_errors, done)[0]
         grid = self.members.time_grid
         step = np.pad(before.step, [*[(0, 0)] * (before.step.ndim - 1), (0, grid.length - before.length)])
         return done[[bool(np.any(step[e] != grid.step[e])) for e in done]]
 
-    def _renew_due(
-        self, rows: Int[np.ndarray, " k"], before: Float[np.ndarray, "k p"], most: int
-    ) -> Int[np.ndarray, " r"]:
-        """Renew adaptive steps that no longer suit, and return the members that restart with new steps.
+    def _renew_due(self, rows: Int[np.ndarray, " k"], before: Float[np.ndarray, "k p"]) -> Int[np.ndarray, " r"]:
+        """Renew steps that no longer suit, and return the members that restart with new steps.
 
         **Arguments:**
 
         - `rows`: the members under way.
-        - `before`: their points before the last evaluation.
-        - `most`: the most evaluations of the stage.
+        - `before`: their points before the last evaluations.
         """
-        if not self._adaptive:
-            return _NONE
         moved = rows[np.any(self.now.theta[rows] != before, axis=1)]
-        self.now.error[moved] = self.evaluated(_batch.step_errors, moved)[0]
-        due = rows[are_due(self.now.error[rows], self.now.chosen[rows])]
-        changed = self._renew(due[self.now.used[due] < most])
-        self.now.ended[changed] = False
-        self.now.converged[due[self.now.used[due] >= most]] = False
-        self.now.converged[changed] = False
+        if self.adaptive:
+            self.now.error[moved] = self.evaluated(_batch.step_errors, moved)[0]
+            due = rows[are_due(self.now.error[rows], self.now.chosen[rows])]
+            changed = self._renew(due[self._left[due]])
+            self.now.converged[due[~self._left[due]]] = False
+        elif self.watches:
+            self.members, changed = self.members.restepped(moved, self._next_steps)
+            self.now.converged[[e for e in moved if self.watches[e].due]] = False
+        else:
+            return _NONE
+        self.now.ended[changed] = self.now.converged[changed] = False
         return changed
+
+    @property
+    def _left(self) -> Bool[np.ndarray, " E"]:
+        """The members with evaluations left in this stage."""
+        return self.now.used < self.stages[self.stage].max_iterations
 
     # --- saving and going on -------------------------------------------------------------------------------------------
 
     def state(self) -> RunState:
         """The state of all fits, from which they can be resumed."""
-        numbers = {"stage": self.stage, "windows": self.windows, "iterations": int(self.now.evaluations.sum())}
-        grid = self.members.time_grid if self._adaptive else None
+        steps, done = [watch.numbers() for watch in self.watches], int(self.now.evaluations.sum())
+        numbers = {"stage": self.stage, "windows": self.windows, "iterations": done, "steps": steps}
+        grid = self.members.time_grid if self.adaptive else None
         return RunState(numbers, pack(members=self.now, slots=self.slots, time_grid=grid, carry=self.carry))
 
     @refusing("these members")
@@ -291,13 +322,16 @@ class MemberRun:
         # a state that is taken after the last stage has no evaluation under way
         if not 0 <= self.stage <= len(self.stages):
             raise ValueError("stage")
+        for watch, known in zip(self.watches, saved.numbers["steps"], strict=True):
+            watch.restored(self.own.first, known, arrays)
         self._use(int(saved.numbers["windows"]))
         like = self.now._replace(theta=np.asarray(self.members.theta0))
         self.now = unpack("members", like, arrays)
         # as many members, or processes, as run together now need not have done so before
         self.slots = np.array(arrays["slots"])
-        if self._adaptive:
-            self.members = self.members.with_time_grid(saved_grid(arrays, self.members.time_grid))
+        if self.adaptive:
+            stack = self.members.stack.with_time_grid(saved_grid(arrays, self.members.time_grid))
+            self.members = dataclasses.replace(self.members, stack=stack)
         if self.stage == len(self.stages):
             return
         like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.now.theta[np.maximum(self.slots, 0)]))
@@ -317,7 +351,7 @@ class MemberRun:
         size, parts = self._size(self.own.count), []
         for begin in range(0, rows.size, size):
             index = rows[np.minimum(np.arange(begin, begin + size), rows.size - 1)]
-            some, theta = self._handed((self.members.take(index), jnp.asarray(self.now.theta[index])))
+            some, theta = self._handed((self._some(index), jnp.asarray(self.now.theta[index])))
             found = on_one_device(function(some, theta, self._batch))
             parts.append([np.asarray(x)[: rows.size - begin] for x in found])
         return tuple(np.concatenate(x) for x in zip(*parts, strict=True)) if parts else (np.zeros(0),)
