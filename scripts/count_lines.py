@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 # rooms that an inversion cannot do without
 CORE = ("systems", "data", "integrate", "adjoints") + tuple(
-    f"inverse/{room}" for room in ("problem", "controls", "shooting", "objective", "optimizers", "fit")
+    f"inverse/{room}" for room in ("linear", "problem", "controls", "shooting", "objective", "optimizers", "fit")
 )
 
 
