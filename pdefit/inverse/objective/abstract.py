@@ -18,8 +18,8 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
-from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, refuse_dense
+from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 

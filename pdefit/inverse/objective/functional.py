@@ -23,9 +23,9 @@ from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.objective.accumulate import Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.record import AbstractRecord
-from pdefit.inverse.objective.residuals import TrajectoryRunner
+from pdefit.inverse.objective.record_residuals import AbstractRecord
 from pdefit.inverse.objective.smooth_tangents import check_switches
+from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
 from pdefit.inverse.problem.instrument import check_observed
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import continuity_sigma

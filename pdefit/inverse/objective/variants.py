@@ -13,7 +13,7 @@ from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.residuals import TrajectoryRunner
+from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
 from pdefit.inverse.shooting.trajectories import laid_out, shortened_layout
 
 

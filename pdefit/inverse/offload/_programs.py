@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from pdefit.inverse.objective.accumulate import AbstractAccumulation
 from pdefit.inverse.objective.normal_equations import Tangents, TangentState
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 
 
 @eqx.filter_jit

@@ -8,7 +8,7 @@ from small_systems import State
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit._util.run_state import RunState
+from pdefit._util.saved_state import RunState
 from pdefit.inverse.members.explore import Explorer
 from pdefit.inverse.members.starts import find_optima
 
