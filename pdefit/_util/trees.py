@@ -1,5 +1,8 @@
 """Names and dtypes of the arrays in a pytree, and the double precision that sums need."""
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +10,8 @@ from jax.typing import DTypeLike
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError
+
+Tree = TypeVar("Tree", bound=eqx.Module)
 
 
 def named_fields(tree: PyTree) -> dict[str, PyTree]:
@@ -33,6 +38,14 @@ def promoted(state: PyTree, beside: PyTree) -> PyTree:
     arrays = *jax.tree.leaves(state), *(x for x in jax.tree.leaves(beside) if isinstance(x, jax.Array))
     types = {x.dtype for x in arrays if eqx.is_array_like(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)}
     return cast(jax.tree.map(jnp.asarray, state), jnp.result_type(*types)) if len(types) > 1 else state
+
+
+def with_parts(tree: Tree, where: Callable[[Tree], Any], parts: Any) -> Tree:
+    """The tree with other parts, of which the old and the new may be None.
+
+    **Arguments:** as of `equinox.tree_at`.
+    """
+    return eqx.tree_at(where, tree, parts, is_leaf=lambda x: x is None)
 
 
 def is_traced(tree: PyTree) -> bool:

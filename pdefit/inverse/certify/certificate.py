@@ -40,7 +40,7 @@ def each_control(subject: Certified) -> list[Check]:
         return []
     residuals, checks, key = subject.short, [], jax.random.fold_in(subject.key, 2)
     elements = residuals.objective.controls.elements
-    # the direction over all controls is that of a control alone, tested on the same record
+    # one control, tested on the whole record: the direction over all controls is its own
     alone = subject.one_by_one and len(elements) == 1 and residuals is subject.residuals and residuals.moved is not None
     pulled = residuals.random_pull(key) if subject.used.gradient or residuals.moved is None else None
     for path, moved in elements.items():

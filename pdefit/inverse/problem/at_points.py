@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.trees import named_fields
+from pdefit._util.trees import named_fields, with_parts
 from pdefit.inverse.problem.instrument import as_names
 from pdefit.inverse.problem.on_grid import AbstractOnGrid, Faces, as_faces, basis, sizes_and_starts
 from pdefit.systems.grid import AbstractGrid
@@ -105,7 +105,7 @@ class At(AbstractOnGrid):
         chosen = {n: x for n, x in positions.items() if n in (self.fields or positions)}
         if self.points is not None or not chosen:
             return self
-        return eqx.tree_at(lambda o: o.points, self, chosen, is_leaf=lambda x: x is None)
+        return with_parts(self, lambda o: o.points, chosen)
 
     def located(self, observations):
         given = observations.measured_positions

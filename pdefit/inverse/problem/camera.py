@@ -12,7 +12,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.trees import named_fields
+from pdefit._util.trees import named_fields, with_parts
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.solvers.rk4 import RK4
@@ -118,7 +118,7 @@ class Camera(AbstractObservationOperator):
     def with_system(self, system):
         if not self.exposure:
             return self
-        return eqx.tree_at(lambda camera: camera.system, self, system, is_leaf=lambda x: x is None)
+        return with_parts(self, lambda camera: camera.system, system)
 
     @property
     def takes_state(self):

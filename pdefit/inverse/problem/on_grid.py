@@ -60,14 +60,17 @@ def basis(order: int, of_cells: bool) -> np.ndarray:
 
 
 class AbstractOnGrid(AbstractObservationOperator):
-    """An operator on the grid of a problem's system, unless it is given a grid, which undoes no map of single values."""
+    """An operator on a grid, by default the grid of the problem's system.
+
+    It maps no value by itself, such as a gain does, so `inverted` keeps the record.
+    """
 
     grid: eqx.AbstractVar[AbstractGrid | None]
     faces: eqx.AbstractVar[Faces | None]
 
     @property
     def box(self) -> AbstractGrid:
-        """The grid. An operator that has none yet is refused."""
+        """The grid. An operator without a grid is refused."""
         if self.grid is None:
             raise PdefitError(f"{type(self).__name__} has no grid; give it one, or make it the instrument of a problem")
         return self.grid

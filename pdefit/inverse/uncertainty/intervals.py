@@ -1,6 +1,7 @@
 """Uncertainty of an estimate: covariance, intervals, and controls that the data do not determine."""
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -153,11 +154,11 @@ def intervals(
         )
     norms = column_norms(matrix)
     inverse, null = determined_inverse(matrix, free)
-    covariance, method, degrees = _covariance(functional, groups, matrix, inverse, norms, free)
     points = _points(functional.controls)
     sizes = np.linalg.norm(points / norms, axis=1, keepdims=True)
     mixed = np.any(np.abs(points / norms @ null) > 0.1 * sizes, axis=1)
-    made = _intervals(functional, theta, gradient, covariance, inverse, mixed, method, degrees, level, sigma_stated)
+    covariance = _Covariance(*_covariance(functional, groups, matrix, inverse, norms, free), inverse, mixed)
+    made = _intervals(functional, theta, gradient, covariance, level, sigma_stated)
     return dataclasses.replace(made, equations=found)
 
 
@@ -178,25 +179,37 @@ def _beside_fields(
     value, gradient, _ = GRADIENT(functional, theta)
     variance = 2 * float(value) / degrees
     method = "Gauss-Newton covariance times the residual variance, fields unknown too"
-    gradient = np.asarray(gradient)
-    return _intervals(
-        functional, theta, gradient, variance * block, inverse, mixed, method, degrees, level, sigma_stated
-    )
+    covariance = _Covariance(variance * block, method, degrees, inverse, mixed)
+    return _intervals(functional, theta, np.asarray(gradient), covariance, level, sigma_stated)
+
+
+class _Covariance(NamedTuple):
+    """The covariance of the first k elements of theta.
+
+    **Arguments:**
+
+    - `matrix`, `method`, `degrees`: the covariance (k, k), how it was made, and its degrees of freedom.
+    - `inverse`: the rows of (J_r^T J_r)^-1 that belong to it, (k, p).
+    - `mixed`: the elements that the data do not determine, (k,).
+    """
+
+    matrix: np.ndarray
+    method: str
+    degrees: int
+    inverse: np.ndarray
+    mixed: np.ndarray
 
 
 def _intervals(
     functional: AbstractObjective,
     theta: Float[Array, " p"],
     gradient: np.ndarray,
-    covariance: np.ndarray,
-    inverse: np.ndarray,
-    mixed: np.ndarray,
-    method: str,
-    degrees: int,
+    given: _Covariance,
     level: float,
     sigma_stated: bool,
 ) -> Intervals:
-    """Intervals from the covariance of the first elements of theta. Values that are `mixed` cannot be determined."""
+    """Intervals from the covariance of the first elements of theta."""
+    covariance, method, degrees, inverse, mixed = given
     k = len(covariance)
     points = _points(functional.controls if k == theta.size else functional.controls.tabulated)
     covariance, inverse = points @ covariance @ points.T, points @ inverse
