@@ -1,15 +1,17 @@
 """Names and dtypes of the arrays in a pytree, and the double precision that sums need."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError
+
+Tree = TypeVar("Tree", bound=eqx.Module)
 
 
 def named_fields(tree: PyTree) -> dict[str, PyTree]:
@@ -38,6 +40,14 @@ def promoted(state: PyTree, beside: PyTree) -> PyTree:
     return cast(jax.tree.map(jnp.asarray, state), jnp.result_type(*types)) if len(types) > 1 else state
 
 
+def with_parts(tree: Tree, where: Callable[[Tree], Any], parts: Any) -> Tree:
+    """The tree with other parts, of which the old and the new may be None.
+
+    **Arguments:** as of `equinox.tree_at`.
+    """
+    return eqx.tree_at(where, tree, parts, is_leaf=lambda x: x is None)
+
+
 def is_traced(tree: PyTree) -> bool:
     """Test for a tree with an array that JAX traces, which has no values yet."""
     return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(tree))  # pyright: ignore[reportAttributeAccessIssue]
@@ -50,38 +60,3 @@ def demand_float64() -> None:
             'pdefit sums in float64, which JAX has switched off; begin with jax.config.update("jax_enable_x64", True), before '
             "any array is made"
         )
-
-
-def pack(**trees: PyTree) -> dict[str, np.ndarray]:
-    """The arrays of some trees, each by a name that begins with the name of its tree."""
-    found = dict[str, np.ndarray]()
-    for name, tree in trees.items():
-        leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
-        # arrays of NumPy may change after this
-        found |= {f"{name}{jax.tree_util.keystr(path)}": _own(leaf) for path, leaf in leaves}
-    return found
-
-
-def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
-    """A tree whose arrays `pack` gave names.
-
-    **Arguments:**
-
-    - `name`: the name of the tree.
-    - `like`: a tree of the same structure, shapes and types.
-    - `arrays`: the arrays by name, and possibly more.
-    """
-    dynamic, static = eqx.partition(like, eqx.is_array)
-
-    def restored(path: Any, leaf: Any) -> Any:
-        key = f"{name}{jax.tree_util.keystr(path)}"
-        value = arrays.get(key)
-        if value is None or value.shape != leaf.shape or value.dtype != leaf.dtype:
-            raise ValueError(key)
-        return _own(value) if isinstance(leaf, np.ndarray) else jnp.asarray(value)
-
-    return eqx.combine(jax.tree_util.tree_map_with_path(restored, dynamic), static)
-
-
-def _own(x: Any) -> np.ndarray:
-    return x.copy() if isinstance(x, np.ndarray) else np.asarray(x)

@@ -11,8 +11,8 @@ import jax
 _INTRODUCTION = """# What goes with what
 
 Steps, solver, adjoint, instrument, noise and the kind of run are chosen one by one. This page says which two of them go
-together. It is made from `refusal` in `pdefit/inverse/fit/combinations.py`, the function that refuses a fit before anything
-is compiled. That function knows types only.
+together. It is made from `refusal` in `pdefit/inverse/fit/refused_combinations.py`, the function that refuses a fit before
+anything is compiled. That function knows types only.
 
 Of {pairs} pairs {runs} run, {refused} are refused, and {fails} do not run yet. Every pair that runs meets in at least one of
 {count} test runs (`tests/pairs`). Each fits the diffusivity and the cooling rate of a heated rod.

@@ -171,13 +171,6 @@ in_method(
     lambda out, *_: (out[0], -out[1]),
     explained="no optimizer asks for it: studies of adjoints alone do",
 )
-in_method(
-    "objective",
-    "sign_in_the_hessian_product",
-    "hessian_vector_product",
-    lambda out, *_: -out,
-    explained="no optimizer asks for it",
-)
 
 
 _RIGHT_JUMPS = normal_equations.continuity_blocks

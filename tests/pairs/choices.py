@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import diffrax
 
 import pdefit
-from pdefit.inverse.fit.combinations import Choices, refusal
+from pdefit.inverse.fit.refused_combinations import Choices, refusal
 from pdefit.inverse.fit.reweight import ByPrediction
 
 # the choice of each axis by its name

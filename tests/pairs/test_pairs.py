@@ -31,7 +31,7 @@ from pdefit.cli.run.fit import run_fit, run_resume
 from pdefit.cli.run.profile import run_profile
 from pdefit.cli.runtime.equations import using
 from pdefit.cli.runtime.run_directory import recorded
-from pdefit.inverse.fit.combinations import refusal
+from pdefit.inverse.fit.refused_combinations import refusal
 
 QUIET = Console(quiet=True)
 # the command whose small work is shared by two cores, too

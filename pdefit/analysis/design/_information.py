@@ -16,7 +16,7 @@ from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents, extra_equations
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import Single
 from pdefit.inverse.shooting.trajectories import frozen_steps, laid_out

@@ -4,13 +4,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pdefit._util.trees import named_fields
+from pdefit._util.trees import named_fields, with_parts
 from pdefit.analysis.discovery.library import CONSTANT
 from pdefit.integrate.solve import frames
 from pdefit.inverse.controls.bind import bind
@@ -87,12 +86,7 @@ def with_candidates(
     others = [c for c in functional.controls.items if not c.path.startswith(gone)]
     controls = in_order([*others, *more.items])
     kept = tuple(r for r in functional.regularizers if not r.control.startswith(gone))
-    made = eqx.tree_at(
-        lambda f: (f.problem, f.controls, f.regularizers),
-        functional,
-        (problem, controls, kept),
-        is_leaf=lambda x: x is None,
-    )
+    made = with_parts(functional, lambda f: (f.problem, f.controls, f.regularizers), (problem, controls, kept))
     return made, np.asarray(made.controls.theta(problem))
 
 

@@ -228,7 +228,7 @@ def _of_members(
     found = search.run()
     return [
         Discovery(
-            _ordered([_term_set(search, s, J, *own[s], *errors) for s, errors in told.items()]),
+            _ordered([_term_set(search, s, J, own[s], errors) for s, errors in told.items()]),
             search.values,
             J,
             dropped=search.blown(own),
@@ -250,13 +250,11 @@ def _term_set(
     search: Search,
     chosen: tuple[int, ...],
     functional: Functional,
-    theta: np.ndarray,
-    criterion: float,
-    chi2: float,
-    deviation: np.ndarray,
+    fitted: tuple[np.ndarray, float],
+    errors: tuple[float, np.ndarray],
 ) -> FoundTerms:
     """A fitted set in words, with standard errors."""
-    known = combinations(functional)
+    (theta, criterion), (chi2, deviation), known = fitted, errors, combinations(functional)
     sizes = np.concatenate([np.asarray(term.sizes) for term in known.values()])
     terms: dict[str, list[Summand]] = {name: [] for name in known}
     for k in chosen:

@@ -13,7 +13,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import normal_equations, sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
+from pdefit.inverse.uncertainty.discretisation import residual_changes, with_residuals_moved
 
 # steps of the way along which a control changes, and corrections at its end
 _STEPS, _CORRECTIONS = 10, 3
@@ -53,8 +53,7 @@ def compensation(
     changes = found.scale * (np.arange(theta.size) == k) * by, found.scale * adjusted
 
     def effect(change: np.ndarray) -> float:
-        pairs = zip(data.parts(theta + change), residuals, strict=True)
-        moved = ({n: x - then[n] for n, x in weighted(*part).items()} for part, then in pairs)
+        moved = residual_changes(data, theta + change, residuals)
         mean = sum(map(sum_of_squares, moved)) / data.observed_values
         return float(np.sqrt(mean)) / noise if np.isfinite(mean) else np.inf
 

@@ -37,8 +37,8 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
-from pdefit.inverse.fit.combinations import Choices, Kind
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
+from pdefit.inverse.fit.refused_combinations import Choices, Kind
 from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation

@@ -27,8 +27,8 @@ from pdefit.data.observations import Observations
 from pdefit.data.readers.formats import shared
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.fit.combinations import Choices, refuse
 from pdefit.inverse.fit.drivers import Hosted
+from pdefit.inverse.fit.refused_combinations import Choices, refuse
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.fit.stop import Holdout, Noise

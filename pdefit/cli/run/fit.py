@@ -42,7 +42,7 @@ from pdefit.cli.runtime.run_directory import recorded
 from pdefit.cli.runtime.terminal import say, warn
 from pdefit.data.noise import describe
 from pdefit.inverse.fit import fit as fitting
-from pdefit.inverse.fit.combinations import refuse
+from pdefit.inverse.fit.refused_combinations import refuse
 from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.output.store.fit_checkpoint import Saved

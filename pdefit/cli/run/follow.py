@@ -17,7 +17,7 @@ from pdefit.cli.run.minimise import minimise
 from pdefit.cli.run.recorded import open_run
 from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.process import Stopwatch
-from pdefit.inverse.fit.combinations import refuse
+from pdefit.inverse.fit.refused_combinations import refuse
 from pdefit.output.store.fit_checkpoint import Saved
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.recorded import at_best, open_fit
 from pdefit.cli.run.write import write
 from pdefit.cli.runtime.terminal import MembersProgress, say, show_table, warn
-from pdefit.inverse.fit.combinations import refuse
+from pdefit.inverse.fit.refused_combinations import refuse
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.joint_profile import JointProfile, joint_profile
 from pdefit.inverse.members.profile import check_profile, profiles

@@ -63,16 +63,16 @@ def coordinate(
                 f"(time, {', '.join(str(d) for d in dims)})"
             )
     beside = f"{name.rpartition('/')[0]}/{dim}".strip("/")
-    is_there = beside in file and file[beside].shape == (count,) and file[beside].checked().dtype.kind in "iuf"
+    is_there = beside in file and file[beside].shape == (count,) and file[beside].checked().stored.dtype.kind in "iuf"
     return _read(file[beside]) if is_there else None
 
 
-def _read(stored: Variable) -> Coordinate:
-    values, kind = stored.array(), stored.dtype
+def _read(variable: Variable) -> Coordinate:
+    values, kind = variable.array(), variable.stored.dtype
     if values.dtype.kind != "f" or not np.all(np.isfinite(values)):
-        raise PdefitError(f"The positions {stored.where} must be finite numbers; correct them")
+        raise PdefitError(f"The positions {variable.where} must be finite numbers; correct them")
     precision = float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
-    return Coordinate(stored.name, values, stored.unit, precision)
+    return Coordinate(variable.name, values, variable.unit, precision)
 
 
 class Deviations(NamedTuple):

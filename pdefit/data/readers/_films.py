@@ -115,7 +115,7 @@ def read_film(file: DataFile, source: DataSource, dims: tuple[str, ...] = AXES) 
         )
     if count < total:
         remarks.append(f"Only the first {count} of {total} frames of '{name}' were looked at, since it is large")
-    known, top = values[seen], np.inf if step is None else float(np.iinfo(variable.dtype).max)
+    known, top = values[seen], np.inf if step is None else float(np.iinfo(variable.stored.dtype).max)
     low, high, missing = float(known.min()), float(known.max()), 1 - known.size / values.size
     remarks += about_frames(name, values.reshape(count, -1)) + about_piles(name, known, top)
     if step is not None:
@@ -178,7 +178,7 @@ def _moving(file: DataFile, variable: Variable, dims: tuple[str, ...]) -> dict[s
 def _has_components(file: DataFile, variable: Variable) -> bool:
     """Test for names of the entries along the last of several axes."""
     scales = variable.scales[-1] if variable.scales else ()
-    return len(variable.shape) > 2 and bool(scales) and file[scales[0].name].dtype.kind not in "iuf"
+    return len(variable.shape) > 2 and bool(scales) and file[scales[0].name].stored.dtype.kind not in "iuf"
 
 
 def _coordinates(variable: Variable, dims: tuple[str, ...]) -> dict[str, str]:

@@ -161,7 +161,7 @@ def _fields(file: DataFile) -> dict[str, Field]:
         field, _, kind = name.rpartition("_")
         if not field or kind not in KINDS or "/" in name:
             continue
-        if file[name].checked().dtype.kind != "f":
+        if file[name].checked().stored.dtype.kind != "f":
             raise TypeError("fields are floating-point numbers")
         kinds.setdefault(field, []).append(kind)
     # in the order of the state, where the file states it

@@ -8,6 +8,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit.data.readers._beside_values import Coordinate, Deviations, convertible, coordinate, deviations
+from pdefit.data.readers._packing import is_scaled
 from pdefit.data.readers.formats import opened
 from pdefit.data.readers.layout import arranged, misplaced, with_times
 from pdefit.data.readers.recordings import check_entries, part_of
@@ -68,7 +69,7 @@ class Frames:
             self.unitless, self.unused = dict[str, str](), dict[str, str]()
             times = self._times(time, wanted.time_unit)
             # a time that was typed is the nearest number to a frame's, but for round-off
-            digits = np.finfo(self.file[time].dtype if self.file[time].dtype.kind == "f" else float).eps
+            digits = np.finfo(kind if (kind := self.file[time].stored.dtype).kind == "f" else float).eps
             slack = max(1e-9 * np.ptp(times), digits * np.max(np.abs(times)))
             start, stop = wanted.start, wanted.stop
             inside = np.flatnonzero((times >= start - slack) & (times <= stop + slack))
@@ -135,8 +136,8 @@ class Frames:
 
     def step(self, field: str) -> float | None:
         """The size of one whole number in the model's unit; None for variables that are scaled or no whole numbers."""
-        stored = self.file[self._variables[field].name]
-        if stored.dtype.kind not in "iu" or stored.is_scaled:
+        variable = self.file[self._variables[field].name]
+        if variable.stored.dtype.kind not in "iu" or is_scaled(variable.attributes):
             return None
         return float(self._variables[field].conversion.deviations(np.ones(())))
 

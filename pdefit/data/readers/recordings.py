@@ -11,7 +11,7 @@ import numpy as np
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers._beside_values import convertible
 from pdefit.data.readers.formats import opened
-from pdefit.data.readers.variable import DataFile, Variable, in_memory
+from pdefit.data.readers.variable import DataFile, Variable, in_memory, is_empty_scale
 
 # values in which the last frame is looked for at a time
 _BLOCK = 4_000_000
@@ -43,7 +43,7 @@ def recording_names(file: DataFile, axis: str) -> list[str]:
         raise unknown(
             f"axis of the variables in '{file.path.name}' (xarray writes the names of axes)", axis, sorted(known)
         )
-    labels = next((n for n in along if n.lower() == axis.lower() and not file[n].is_empty), None)
+    labels = next((n for n in along if n.lower() == axis.lower() and not is_empty_scale(file[n].attributes)), None)
     names = [str(i) for i in range(lengths[0])]
     if labels is not None:
         names = [str(x) if isinstance(x, str) else f"{x:g}" for x in file[labels].array()]
@@ -80,7 +80,11 @@ def part_of(
     chosen = {axis.lower(): _index(which, recording_names(file, axis), axis) for axis, which in (select or {}).items()}
     told = ", ".join(f"{axis} = {which}" for axis, which in (select or {}).items()).replace("/", " ")
     path = file.path.with_name(f"{file.path.name} ({told})") if told else file.path
-    records = {n: _chosen(v, chosen, path) for n, v in file.items() if n.lower() not in chosen and not v.is_empty}
+    records = {
+        n: _chosen(v, chosen, path)
+        for n, v in file.items()
+        if n.lower() not in chosen and not is_empty_scale(v.attributes)
+    }
     for name, (base, entry) in entries.items():
         known = [n for n, v in records.items() if v.shape and not v.is_text]
         if base in records:

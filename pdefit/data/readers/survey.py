@@ -202,9 +202,9 @@ def _attempt(remarks: list[str], read: Callable[[], T]) -> T | None:
 
 def _entry(file: DataFile, name: str) -> Entry:
     """A variable, with its range where it is small; refused where a fit could not read it."""
-    stored = file[name].checked()
-    about = name, stored.shape, "text" if stored.is_text else str(stored.dtype), stored.unit, tuple(stored.labels)
-    values = stored.array() if not stored.is_text and 0 < math.prod(stored.shape) <= _SMALL else np.zeros(0)
+    one = file[name].checked()
+    about = name, one.shape, "text" if one.is_text else str(one.stored.dtype), one.unit, tuple(one.labels)
+    values = one.array() if not one.is_text and 0 < math.prod(one.shape) <= _SMALL else np.zeros(0)
     if not values.size:
         return Entry(*about)
     known = values[np.isfinite(values)]

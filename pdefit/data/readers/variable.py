@@ -12,7 +12,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.memory import too_large
-from pdefit.data.readers._packing import is_scaled, unpacked
+from pdefit.data.readers._packing import unpacked
 
 DAMAGED = "cannot be read; the file is damaged, copy it again"
 # variables of a file, and levels of its groups, at most: more take minutes and gigabytes before anything is read
@@ -61,22 +61,8 @@ class Variable:
         return tuple(len(self._range(axis)) for axis in self.axes)
 
     @property
-    def dtype(self) -> np.dtype:
-        return self.stored.dtype
-
-    @property
     def is_text(self) -> bool:
-        return self.dtype.kind in "US" or h5py.check_string_dtype(self.dtype) is not None
-
-    @property
-    def is_scaled(self) -> bool:
-        """Test for a scale or an offset that the file states."""
-        return is_scaled(self.attributes)
-
-    @property
-    def is_empty(self) -> bool:
-        """Test for a dimension without coordinates."""
-        return is_empty_scale(self.attributes)
+        return self.stored.dtype.kind in "US" or h5py.check_string_dtype(self.stored.dtype) is not None
 
     @property
     def labels(self) -> list[str]:

@@ -1,16 +1,15 @@
 """An exponential integrator for systems with a stiff linear part that is diagonal in a basis."""
 
 import dataclasses
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.solvers.method import AbstractMemoryless, AbstractOneStep, AbstractPrepared, system_of
+from pdefit.integrate.solvers.method import AbstractOwnStep, AbstractPrepared
 from pdefit.systems.linear_operators import AbstractDiagonal
 
 # the trapezoidal rule converges geometrically: half as many points are exact to round-off already
@@ -29,7 +28,7 @@ class Coefficients(NamedTuple):
     f3: Array
 
 
-class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
+class ETDRK4(AbstractOwnStep, AbstractPrepared):
     """The exponential time differencing method of fourth order, for y' = N(t, y) + L y with L diagonal (`AbstractDiagonal`).
 
     For waves and patterns on periodic Fourier grids. Not for adaptive steps, or if N itself is stiff.
@@ -56,8 +55,6 @@ class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
 
     sizes: Float[Array, " D"] | None = None
     coefficients: PyTree = None
-
-    term_structure: ClassVar = diffrax.AbstractTerm
 
     @property
     def real_stability(self):
@@ -108,14 +105,8 @@ class ETDRK4(AbstractMemoryless, AbstractOneStep, AbstractPrepared):
         known = (h == 0) | (jnp.abs(self.sizes[nearest] - h) <= _ROUNDED * h)
         return [jax.tree.map(lambda x: jnp.where(known, x[nearest], jnp.nan), c) for c in found]
 
-    # --- the interface of diffrax ----------------------------------------------------------------------------------------
-
     def order(self, terms):
         return 4
-
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        y1 = self.one_step(system_of(terms), jnp.asarray(t0), jnp.asarray(t1 - t0), y0, args)
-        return y1, None, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful
 
 
 def _coefficients(h: Array, eigenvalues: Array) -> Coefficients:

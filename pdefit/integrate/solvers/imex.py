@@ -1,21 +1,18 @@
 """An implicit-explicit method for systems with a stiff linear part."""
 
-from typing import ClassVar
-
-import diffrax
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.solvers.method import AbstractMemoryless, AbstractOneStep, system_of
+from pdefit.integrate.solvers.method import AbstractOwnStep
 from pdefit.systems.linear_operators import AbstractSplit
 
 _GAMMA = 1 - 2**-0.5
 _DELTA = 1 - 1 / (2 * _GAMMA)
 
 
-class IMEX(AbstractMemoryless, AbstractOneStep):
+class IMEX(AbstractOwnStep):
     """The implicit-explicit method ARS(2,2,2) of second order, for y' = N(t, y) + L y (`AbstractSplit`).
 
     For diffusion so stiff that explicit steps are too short, beside mild reactions. Not for adaptive steps, or if N
@@ -32,8 +29,6 @@ class IMEX(AbstractMemoryless, AbstractOneStep):
     Source: U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Appl. Numer. Math. 25:151 (1997),
     doi:10.1016/S0168-9274(97)00056-1.
     """
-
-    term_structure: ClassVar = diffrax.AbstractTerm
 
     @property
     def real_stability(self):
@@ -53,14 +48,8 @@ class IMEX(AbstractMemoryless, AbstractOneStep):
         two = split.linear_solve(jax.tree.map(second, rest, later, one, pull), _GAMMA * h)
         return jax.tree.map(jnp.add, y, two)
 
-    # --- the interface of diffrax ----------------------------------------------------------------------------------------
-
     def order(self, terms):
         return 2
-
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        y1 = self.one_step(system_of(terms), jnp.asarray(t0), jnp.asarray(t1 - t0), y0, args)
-        return y1, None, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful
 
 
 def _split(system: object) -> AbstractSplit:

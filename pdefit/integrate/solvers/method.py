@@ -215,3 +215,15 @@ class AbstractMemoryless(diffrax.AbstractSolver):
 def system_of(term: Any) -> Any:
     """The system of a term, or an object with the vector field of the term."""
     return term.system if isinstance(term, SystemTerm) else _Bare(term)
+
+
+class AbstractOwnStep(AbstractMemoryless, AbstractOneStep):
+    """A solver with the interface of diffrax that steps a system by a method of its own."""
+
+    term_structure: ClassVar = diffrax.AbstractTerm
+
+    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
+        given = system_of(terms), jnp.asarray(t0), jnp.asarray(t1 - t0), y0, args
+        embedded = isinstance(self, AbstractEmbedded)
+        y1, error = self.step_with_error(*given) if embedded else (self.one_step(*given), None)
+        return y1, error, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful

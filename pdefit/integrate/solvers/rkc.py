@@ -1,8 +1,7 @@
 """The Runge-Kutta-Chebyshev method of second order, whose many stages make long explicit steps stable."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
-import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,10 +11,9 @@ from jaxtyping import Array, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.solvers.method import (
     AbstractEmbedded,
-    AbstractMemoryless,
+    AbstractOwnStep,
     AbstractStaged,
     HasVectorField,
-    system_of,
 )
 
 _DAMPING = 2 / 13
@@ -25,7 +23,7 @@ _MODERATE = 6
 _MOST = 1000
 
 
-class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
+class RKC(AbstractOwnStep, AbstractEmbedded, AbstractStaged):
     """The Runge-Kutta-Chebyshev method: explicit, stabilised, of second order, for diffusion on fine grids.
 
     For systems that state their stable step and whose fast modes decay. Not for waves, or for advection without
@@ -53,8 +51,6 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
     """
 
     stages: int | None = None
-
-    term_structure: ClassVar = diffrax.AbstractTerm
 
     def __check_init__(self):
         if self.stages is not None and not (isinstance(self.stages, int) and 2 <= self.stages <= _MOST):
@@ -124,14 +120,8 @@ class RKC(AbstractMemoryless, AbstractEmbedded, AbstractStaged):
         # checkpointed, as the stages of a tableau are
         return lax.scan(jax.checkpoint(stage, prevent_cse=False), begin, rows)[0][1]
 
-    # --- the interface of diffrax ----------------------------------------------------------------------------------------
-
     def order(self, terms):
         return 2
-
-    def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        y1, error = self.step_with_error(system_of(terms), jnp.asarray(t0), jnp.asarray(t1 - t0), y0, args)
-        return y1, error, dict(y0=y0, y1=y1), None, diffrax.RESULTS.successful
 
 
 class Coefficients(NamedTuple):

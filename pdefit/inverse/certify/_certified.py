@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -14,16 +13,15 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import ROUND_OFF
-from pdefit.inverse.certify._record import Check, at_most, over
-from pdefit.inverse.certify._residual_checks import MOST_AMPLIFIED, Residuals
-from pdefit.inverse.certify._sketch import KEPT, SKETCH, pull_sketch, signs
+from pdefit.inverse.certify._record import Check
+from pdefit.inverse.certify._residual_checks import against_differences
+from pdefit.inverse.certify._scaled_residuals import MOST_AMPLIFIED, Residuals
+from pdefit.inverse.certify._sketch import KEPT, SKETCH, signs
 from pdefit.inverse.certify.direction import alike, direction
-from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.objective.variants import shortened
-from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 # Forward solves that the tests of every control may cost whatever the fit costs; the part of the fit beyond; and the values
 # that may be updated where a forward solve is small (about a second).
@@ -51,23 +49,15 @@ class Used:
     - `gradient`: gradients by the adjoint.
     - `products`: products with the Gauss-Newton matrix.
     - `normal_equations`: gradient and Gauss-Newton matrix by tangents.
+    - `driver`: the driver of the fit, which computes them.
+    - `known`: J, its gradient and the Gauss-Newton matrix that the fit has at the point, or None.
     """
 
     gradient: bool
     products: bool
     normal_equations: bool
-
-    @staticmethod
-    def by(optimizers: Sequence[AbstractOptimizer] | None, objective: AbstractObjective) -> "Used":
-        """The derivatives that these optimizers use; without any named, all that the objective has."""
-        if optimizers is None:
-            tangents = objective.runner.adjoint.has_tangents
-            return Used(True, tangents, tangents and objective.controls.size <= FEW)
-        return Used(
-            any(not o.tangents for o in optimizers),
-            any(o.most_products > 0 for o in optimizers),
-            any(o.tangents for o in optimizers),
-        )
+    driver: AbstractDriver
+    known: NormalEquations | None
 
 
 class Certified:
@@ -79,10 +69,8 @@ class Certified:
     - `tested`: the same with smooth residuals where tangents are those of a smooth twin.
     - `theta`: the point, (p,).
     - `key`: of directions and errors.
+    - `used`: the derivatives that the fit uses.
     - `fit_cost`: the cost of the fit, in forward solves.
-    - `used`: the derivatives that the optimizers of the fit use.
-    - `driver`: the driver of the fit, whose derivatives are tested.
-    - `equations`: J, its gradient and the Gauss-Newton matrix that the fit has at theta, or None.
     """
 
     def __init__(
@@ -91,18 +79,17 @@ class Certified:
         tested: AbstractObjective,
         theta: Float[Array, " p"],
         key: PRNGKeyArray,
-        fit_cost: float,
         used: Used,
-        driver: AbstractDriver,
-        equations: NormalEquations | None,
+        fit_cost: float,
     ):
-        self.objective, self.theta, self.key, self.driver = objective, theta, key, driver
+        self.objective, self.theta, self.key, self.driver = objective, theta, key, used.driver
         self.whole = cast(tested, jnp.float64)
         # the same in float32, where the fit runs in it
-        self.single = tested if _is_single(tested) else None
+        single = any(x.dtype == jnp.float32 for x in jax.tree.leaves(tested.problem) if eqx.is_array(x))
+        self.single = tested if single else None
         self.has_twin = tested is not objective
         # those of hard residuals, or in float32, are not those that are tested
-        self.handed = None if self.has_twin or self.single is not None else equations
+        self.handed = None if self.has_twin or self.single is not None else used.known
         self.scope = scope(self.whole, fit_cost)
         self.few = UPDATES / _updates(self.whole) < _MANY
         # with the matrix at hand, a record that is too long for all of them is better tested as a whole
@@ -114,7 +101,7 @@ class Certified:
         self.residuals = Residuals(self.whole, theta, v, self.few)
         hidden = self.residuals.finite and self.residuals.moved is None
         # a reverse rule leaves gradients alone
-        self.used = Used(True, False, False) if hidden else used
+        self.used = dataclasses.replace(used, gradient=True, products=False, normal_equations=False) if hidden else used
         self.one_by_one |= hidden
         self.scope["together"] = not self.one_by_one
 
@@ -134,15 +121,9 @@ class Certified:
         """
         residuals = self.residuals
         if self.one_by_one or self.handed:
-            return residuals.differences("all controls", residuals.v, residuals.moved)
+            return against_differences(residuals, "all controls", residuals.v, residuals.moved)
         v = alike(residuals.objective.controls, residuals.v, np.asarray(self.equations[2].diagonal()))
-        return residuals.differences("all controls", v, residuals.tangent(v))
-
-    @property
-    def single_direction(self) -> bool:
-        """Test for a direction over all controls that is that of one control, tested by itself on the same record."""
-        one = self.one_by_one and len(self.whole.controls.elements) == 1
-        return one and self.short is self.residuals and self.residuals.moved is not None
+        return against_differences(residuals, "all controls", v, residuals.tangent(v))
 
     @functools.cached_property
     def levels(self) -> dict[str, float]:
@@ -217,57 +198,6 @@ class Certified:
         steepest = max(s / level for s, level in zip(self.residuals.sizes, self.levels.values(), strict=False))
         typical = self.residuals.noise() * steepest / np.sqrt(max(self.whole.observed_values, 1))
         return min(_UNLUCKY * typical, MOST_AMPLIFIED)
-
-    def slopes(
-        self, name: str, objective: AbstractObjective, value: Array, gradient: Array, limit: float, remedy: str
-    ) -> list[Check]:
-        """Checks of a value and a gradient of J against those of the residuals.
-
-        **Arguments:**
-
-        - `name`: what the gradient is called.
-        - `objective`: the objective that has this J, `whole` or `shifted`.
-        - `value`, `gradient`: J and its gradient, (p,).
-        - `limit`, `remedy`: of the check of the gradient.
-        """
-        found, shifts = self.residuals, objective is not self.whole
-        here, moved = self.shifted_value if shifts else found.here.half_square, found.moved
-        if moved is None:
-            # equations with a reverse rule of their own
-            half_square = jax.tree.map(jnp.zeros_like, found.here)._replace(half_square=jnp.ones(()))
-            slope = size = float(np.vdot(pull_sketch(objective, self.theta, half_square), found.v))
-        else:
-            slope, size = float(moved.half_square), 0.0
-            for level, kind in zip(self.levels.values(), moved.kinds, strict=False):
-                slope -= level * float(np.sum(kind)) if shifts else 0.0
-                size += level**2 * float(np.sum(np.square(kind)))
-            size = (slope**2 + size) ** 0.5
-        gap, off = abs(float(np.vdot(gradient, found.v)) - slope), abs(float(value) - float(here))
-        if over(gap, abs(size)) > limit:
-            limit = max(limit, self.rounded, 0.0 if moved is None else found.of_steps(found.v, moved))
-        of_value, because = f"J beside its {name}, against its residuals", "J and its residuals are not the same"
-        return [
-            at_most(f"{name} against tangents", over(gap, abs(size)), limit, remedy),
-            at_most(of_value, over(off, abs(float(here))), ROUND_OFF, because),
-        ]
-
-    def quadratic(self, name: str, image: Array | np.ndarray, limit: float, remedy: str) -> Check:
-        """The check of J_r^T J_r v against the tangent along v.
-
-        **Arguments:**
-
-        - `name`: what the product is called.
-        - `image`: the product, (p,).
-        - `limit`, `remedy`: of the check.
-        """
-        assert self.residuals.moved is not None
-        square = float(self.residuals.moved.change)
-        gap = abs(float(np.vdot(image, self.residuals.v)) - square)
-        return at_most(f"{name} against tangents", over(gap, square), limit, remedy)
-
-
-def _is_single(objective: AbstractObjective) -> bool:
-    return any(x.dtype == jnp.float32 for x in jax.tree.leaves(objective.problem) if eqx.is_array(x))
 
 
 def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:

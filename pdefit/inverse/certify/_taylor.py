@@ -57,46 +57,58 @@ class Differences:
         return _SIGMAS * self.error_bar
 
 
-def differences(
-    f: Callable[[Any], Any],
-    x: ArrayLike,
-    v: ArrayLike,
-    gap: Callable[[Any], Any],
-    size: float,
-    noise: Callable[[], float],
-    enough: float,
-    inside: Callable[[np.ndarray], bool],
-    few: bool = False,
-    each: Callable[[list[Any]], Iterable[Any]] | None = None,
-) -> Differences:
-    """The comparison of central differences of f along v with a derivative, over as many steps as it takes to be sure.
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A function f of a vector along the line x + h v.
+
+    **Arguments:**
+
+    - `f`: the function.
+    - `x`, `v`: the point and the direction.
+    - `noise`: measures the norm of the round-off of f, where few steps cannot say it.
+    - `inside`: whether values of f lie where a Taylor series about x can hold.
+    - `each`: f at several points, which may be evaluated together; by default one after the other.
+    """
+
+    f: Callable[[Any], Any]
+    x: ArrayLike
+    v: ArrayLike
+    noise: Callable[[], float]
+    inside: Callable[[np.ndarray], bool]
+    each: Callable[[list[Any]], Iterable[Any]] | None = None
+
+    def __call__(self, step: float) -> np.ndarray:
+        return np.asarray(self.f(self.x + step * self.v))
+
+    def quotient(self, step: float) -> np.ndarray | None:
+        """The central difference quotient; None if f is not `inside` at both ends."""
+        points = [self.x + step * self.v, self.x - step * self.v]
+        ahead, behind = map(np.asarray, self.each(points) if self.each else map(self.f, points))
+        # far from x the model may blow up; such a step says nothing of the derivative at x
+        return (ahead - behind) / (2 * step) if self.inside(ahead) and self.inside(behind) else None
+
+
+def differences(line: Line, gap: Callable[[Any], Any], size: float, enough: float, few: bool = False) -> Differences:
+    """The comparison of central differences along a line with a derivative, over as many steps as it takes to be sure.
 
     Few small steps see jumps that lie densely, as those of many values and steps do. A single one may lie beyond them.
 
     **Arguments:**
 
-    - `f`: a function of a vector.
-    - `x`, `v`: the point and the direction.
+    - `line`: the function along the line.
     - `gap`: the difference between a difference quotient and the derivative, as a vector.
     - `size`: the norm of the derivative; 0 where it is unknown, for that of the quotients.
-    - `noise`: measures the norm of the round-off of f, where few steps cannot say it.
     - `enough`: a constant below this counts as zero.
-    - `inside`: whether values of f lie where a Taylor series about x can hold.
     - `few`: whether four small steps decide where they fit; default False.
-    - `each`: f at several points, which may be evaluated together; by default one after the other.
     """
 
     @functools.cache
     def at(step: float) -> np.ndarray | None:
-        points = [x + step * v, x - step * v]
-        ahead, behind = map(np.asarray, each(points) if each else map(f, points))
-        # far from x the model may blow up; such a step says nothing of the derivative at x
-        if not (inside(ahead) and inside(behind)):
-            return None
-        found = np.asarray(gap((ahead - behind) / (2 * step)))
-        return found if np.all(np.isfinite(found)) else None
+        quotient = line.quotient(step)
+        found = None if quotient is None else np.asarray(gap(quotient))
+        return found if found is not None and np.all(np.isfinite(found)) else None
 
-    return (few and _by_few(at, size, enough)) or _by_many(f, x, v, at, size, noise(), enough)
+    return (few and _by_few(at, size, enough)) or _by_many(line, at, size, enough)
 
 
 def _by_few(at: Callable[[float], np.ndarray | None], size: float, enough: float) -> Differences | None:
@@ -117,17 +129,9 @@ def _by_few(at: Callable[[float], np.ndarray | None], size: float, enough: float
     return None
 
 
-def _by_many(
-    f: Callable[[Any], Any],
-    x: ArrayLike,
-    v: ArrayLike,
-    at: Callable[[float], np.ndarray | None],
-    size: float,
-    noise: float,
-    enough: float,
-) -> Differences:
+def _by_many(line: Line, at: Callable[[float], np.ndarray | None], size: float, enough: float) -> Differences:
     """The comparison by many steps of all sizes, whose errors say what they are made of."""
-    steps, gaps = [], []
+    noise, steps, gaps = line.noise(), [], []
     for step in _LARGEST * 2.0 ** -np.arange(_MOST):
         found = at(float(step))
         if found is not None:
@@ -141,10 +145,6 @@ def _by_many(
     best = series.best()
     drop = series.sudden()
     errors = np.linalg.norm(series.y, axis=1)
-
-    def jumps(inner: float, outer: float) -> bool:
-        return _jumps(f, x, v, inner, outer, noise)
-
     return Differences(
         steps=tuple(float(h) for h in series.h),
         errors=tuple(float(e) for e in errors),
@@ -152,16 +152,16 @@ def _by_many(
         error_bar=best.error_bar,
         round_off=series.floor(),
         noise=noise,
-        finding=_finding(series, best, drop, enough, jumps),
+        finding=_finding(series, best, drop, enough, functools.partial(_jumps, line, noise)),
     )
 
 
-def _jumps(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, inner: float, outer: float, noise: float) -> bool:
+def _jumps(line: Line, noise: float, inner: float, outer: float) -> bool:
     """Whether f jumps between inner and outer steps, on either side.
 
     The change of a continuous map goes to zero with the interval. That of a jump stays.
     """
-    slope = (np.asarray(f(x + inner * v)) - np.asarray(f(x - inner * v))) / (2 * inner)
+    slope = (line(inner) - line(-inner)) / (2 * inner)
 
     def surprise(a: float, b: float, at_a: np.ndarray, at_b: np.ndarray) -> float:
         return float(np.linalg.norm(at_b - at_a - (b - a) * slope))
@@ -169,14 +169,14 @@ def _jumps(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, inner: float, ou
     sides = []
     for sign in (1.0, -1.0):
         a, b = sign * inner, sign * outer
-        at_a, at_b = np.asarray(f(x + a * v)), np.asarray(f(x + b * v))
+        at_a, at_b = line(a), line(b)
         sides.append((surprise(a, b, at_a, at_b), a, b, at_a, at_b))
     first, a, b, at_a, at_b = max(sides, key=lambda side: side[0])
     last = first
     # a bend of f is shared by both halves and fades with them; a jump lies in one of them, and stays as large
     for _ in range(_HALVINGS):
         middle = (a + b) / 2
-        at_middle = np.asarray(f(x + middle * v))
+        at_middle = line(middle)
         lower, upper = surprise(a, middle, at_a, at_middle), surprise(middle, b, at_middle, at_b)
         last = max(lower, upper)
         if lower > upper:

@@ -2,13 +2,18 @@
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from pdefit.adjoints.base import ROUND_OFF
 from pdefit.inverse.certify._certified import Certified
 from pdefit.inverse.certify._record import Check, at_most, over
+from pdefit.inverse.certify._residual_checks import of_steps
+from pdefit.inverse.certify._sketch import pull_sketch
 from pdefit.inverse.controls.bound_control import FEW
+from pdefit.inverse.objective.abstract import AbstractObjective
 
 # slope of J of a float32 run against that of its float64 twin
 SINGLE = 1e-2
@@ -18,10 +23,9 @@ def gradient_of_the_run(subject: Certified) -> list[Check]:
     """Checks of value and gradient of J, where an optimizer uses them."""
     if not subject.used.gradient:
         return []
-    value, gradient = subject.gradient
     remedy = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
-    slopes = subject.slopes(f"{subject.kind}gradient", subject.shifted, value, gradient, subject.accuracy, remedy)
-    return [_finite(gradient), *slopes]
+    slopes = _slopes(subject, f"{subject.kind}gradient", subject.shifted, subject.gradient, subject.accuracy, remedy)
+    return [_finite(subject.gradient[1]), *slopes]
 
 
 def normal_equations_of_the_run(subject: Certified) -> list[Check]:
@@ -32,9 +36,9 @@ def normal_equations_of_the_run(subject: Certified) -> list[Check]:
     exact, remedy = subject.residuals.limit(ROUND_OFF), "the assembled Jacobian is wrong: use stages=lbfgs"
     # what the fit has is of the data as they are
     objective, name = subject.whole if subject.handed else subject.shifted, f"{subject.kind}Gauss-Newton gradient"
-    slopes = subject.slopes(name, objective, value, slope, exact, remedy)
+    slopes = _slopes(subject, name, objective, (value, slope), exact, remedy)
     image = np.asarray(matrix @ subject.residuals.v)
-    return [_finite(slope), *slopes, subject.quadratic(f"{subject.kind}Gauss-Newton matrix", image, exact, remedy)]
+    return [_finite(slope), *slopes, _quadratic(subject, f"{subject.kind}Gauss-Newton matrix", image, exact, remedy)]
 
 
 def products_of_the_run(subject: Certified) -> list[Check]:
@@ -43,7 +47,7 @@ def products_of_the_run(subject: Certified) -> list[Check]:
         return []
     exact, remedy = subject.residuals.limit(ROUND_OFF), "products with the Jacobian are wrong: use stages=lbfgs"
     image = subject.driver.product(subject.whole, subject.theta, subject.residuals.v)
-    return [subject.quadratic(f"{subject.kind}Gauss-Newton products", image, exact, remedy)]
+    return [_quadratic(subject, f"{subject.kind}Gauss-Newton products", image, exact, remedy)]
 
 
 def influence(subject: Certified) -> list[Check]:
@@ -88,6 +92,49 @@ def single_precision(subject: Certified) -> list[Check]:
     error = over(abs(coarse - fine), (fine**2 + typical) ** 0.5)
     remedy = "single precision is not enough here; use dtype=float64"
     return [at_most("gradient in float32 against float64", error, SINGLE, remedy)]
+
+
+def _slopes(
+    subject: Certified, name: str, objective: AbstractObjective, found: tuple[Array, Array], limit: float, remedy: str
+) -> list[Check]:
+    """Checks of a value and a gradient of J against those of the residuals.
+
+    **Arguments:**
+
+    - `subject`: the subject of the certificate.
+    - `name`: what the gradient is called.
+    - `objective`: the objective that has this J, `whole` or `shifted`.
+    - `found`: J and its gradient, (p,).
+    - `limit`, `remedy`: of the check of the gradient.
+    """
+    (value, gradient), residuals, shifts = found, subject.residuals, objective is not subject.whole
+    here, moved = subject.shifted_value if shifts else residuals.here.half_square, residuals.moved
+    if moved is None:
+        # equations with a reverse rule of their own
+        half_square = jax.tree.map(jnp.zeros_like, residuals.here)._replace(half_square=jnp.ones(()))
+        slope = size = float(np.vdot(pull_sketch(objective, subject.theta, half_square), residuals.v))
+    else:
+        slope, size = float(moved.half_square), 0.0
+        for level, kind in zip(subject.levels.values(), moved.kinds, strict=False):
+            slope -= level * float(np.sum(kind)) if shifts else 0.0
+            size += level**2 * float(np.sum(np.square(kind)))
+        size = (slope**2 + size) ** 0.5
+    gap, off = abs(float(np.vdot(gradient, residuals.v)) - slope), abs(float(value) - float(here))
+    if over(gap, abs(size)) > limit:
+        limit = max(limit, subject.rounded, 0.0 if moved is None else of_steps(residuals, residuals.v, moved))
+    of_value, because = f"J beside its {name}, against its residuals", "J and its residuals are not the same"
+    return [
+        at_most(f"{name} against tangents", over(gap, abs(size)), limit, remedy),
+        at_most(of_value, over(off, abs(float(here))), ROUND_OFF, because),
+    ]
+
+
+def _quadratic(subject: Certified, name: str, image: Array | np.ndarray, limit: float, remedy: str) -> Check:
+    """The check of J_r^T J_r v, the `image`, against the tangent along v."""
+    assert subject.residuals.moved is not None
+    square = float(subject.residuals.moved.change)
+    gap = abs(float(np.vdot(image, subject.residuals.v)) - square)
+    return at_most(f"{name} against tangents", over(gap, square), limit, remedy)
 
 
 def _finite(gradient: Array) -> Check:

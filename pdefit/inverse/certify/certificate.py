@@ -13,6 +13,7 @@ from pdefit.inverse.certify._certified import Certified, Used
 from pdefit.inverse.certify._certified import NormalEquations as NormalEquations
 from pdefit.inverse.certify._record import Certificate as Certificate
 from pdefit.inverse.certify._record import Check, at_most, over
+from pdefit.inverse.certify._residual_checks import against_differences, of_steps
 from pdefit.inverse.certify._smooth_checks import smooth_checks
 from pdefit.inverse.certify._use_checks import (
     gradient_of_the_run,
@@ -21,17 +22,13 @@ from pdefit.inverse.certify._use_checks import (
     products_of_the_run,
     single_precision,
 )
+from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.drivers import AbstractDriver, Traced
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.smooth_tangents import smoothed
 from pdefit.inverse.objective.variants import shortened
 from pdefit.inverse.optimizers.base import AbstractOptimizer
-
-
-def all_controls(subject: Certified) -> list[Check]:
-    """The check of the tangent along a random direction over all controls, on the whole record, against differences."""
-    return [subject.together]
 
 
 def each_control(subject: Certified) -> list[Check]:
@@ -42,15 +39,18 @@ def each_control(subject: Certified) -> list[Check]:
     if not subject.one_by_one and subject.together.passed:
         return []
     residuals, checks, key = subject.short, [], jax.random.fold_in(subject.key, 2)
+    elements = residuals.objective.controls.elements
+    # one control, tested on the whole record: the direction over all controls is its own
+    alone = subject.one_by_one and len(elements) == 1 and residuals is subject.residuals and residuals.moved is not None
     pulled = residuals.random_pull(key) if subject.used.gradient or residuals.moved is None else None
-    for path, moved in residuals.objective.controls.elements.items():
+    for path, moved in elements.items():
         v = jnp.asarray(np.where(moved, residuals.v, 0.0))
-        if subject.single_direction:
+        if alone:
             tangent = residuals.moved
             checks.append(dataclasses.replace(subject.together, name=f"{path}: tangent against differences"))
         else:
             tangent = residuals.tangent(v)
-            checks.append(residuals.differences(path, v, tangent, pulled))
+            checks.append(against_differences(residuals, path, v, tangent, pulled))
         if pulled is not None and tangent is not None:
             w, gradient = pulled
             answer = tangent.scaled(residuals.sizes)
@@ -59,7 +59,7 @@ def each_control(subject: Certified) -> list[Check]:
             remedy = "the adjoint is wrong: compare with adjoint=store_all"
             limit = residuals.limit(residuals.objective.runner.adjoint.accuracy)
             if gap > limit:
-                limit = max(limit, residuals.of_steps(v, tangent))
+                limit = max(limit, of_steps(residuals, v, tangent))
             checks.append(at_most(f"{path}: gradient against tangent", gap, limit, remedy))
     return checks
 
@@ -73,7 +73,7 @@ def smooth_twin(subject: Certified) -> list[Check]:
 
 # all checks in their order; the limit and the remedy of each are in its function
 CHECKS: tuple[Callable[[Certified], list[Check]], ...] = (
-    all_controls,
+    lambda subject: [subject.together],
     gradient_of_the_run,
     normal_equations_of_the_run,
     products_of_the_run,
@@ -118,13 +118,18 @@ def certify(
       unseen: give them only where the guess was certified.
     """
     begin = time.perf_counter()
-    theta, used = jnp.asarray(theta, jnp.float64), Used.by(optimizers, objective)
-    tested = objective
+    theta, tested = jnp.asarray(theta, jnp.float64), objective
     if any(part.smooth_tangents for part, _ in objective.parts(theta)):
         # tangents are those of the smooth twin, which is tested first
         tested, _ = objective.each(lambda part, own: (smoothed(part), own), theta)
     key = jax.random.key(0) if key is None else key
-    subject = Certified(objective, tested, theta, key, fit_cost, used, driver or Traced(), equations)
+    if optimizers is None:
+        tangents = objective.runner.adjoint.has_tangents
+        kinds = True, tangents, tangents and objective.controls.size <= FEW
+    else:
+        by_tangents, products = any(o.tangents for o in optimizers), any(o.most_products > 0 for o in optimizers)
+        kinds = any(not o.tangents for o in optimizers), products, by_tangents
+    subject = Certified(objective, tested, theta, key, Used(*kinds, driver or Traced(), equations), fit_cost)
     if subject.residuals.finite:
         checks = [found for check in CHECKS for found in check(subject)]
     else:

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from pdefit._util.errors import PdefitError, refusing
-from pdefit._util.run_state import RunState
-from pdefit._util.trees import pack, unpack
+from pdefit._util.saved_state import RunState, pack, unpack
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._member_run import MemberProgress, MemberRun
 from pdefit.inverse.members.draw_starts import Starts

@@ -18,8 +18,8 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
-from pdefit.inverse.objective.residuals import TrajectoryRunner
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, refuse_dense
+from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
@@ -199,13 +199,10 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
         demand_tangents(self.runner.adjoint)
         return jax.jvp(self.value, (theta,), (v,))
 
-    def hessian_vector_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The second derivative of J times v, by forward mode over the adjoint."""
-        return jax.jvp(jax.grad(self.value), (theta,), (v,))[1]
-
     def residuals_and_jacobian(self, theta: Float[Array, " p"]) -> tuple[Float[Array, " m"], Float[Array, "m p"]]:
         """r and dr/dtheta by forward mode, all directions at once. It is for few controls."""
-        refuse_dense(*self.residual_shape)
+        # not the method itself: within a trace JAX would compare the arrays of its object
+        refuse_dense(jax.eval_shape(lambda x: self.residuals(x), theta).shape[0], theta.size)
         demand_tangents(self.runner.adjoint)
         r, moved = jvp_many(self.residuals, (theta,), (jnp.eye(theta.size),))
         return r, moved.T
@@ -219,12 +216,6 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     def repeat(self, condition, body, carry):
         return lax.while_loop(condition, body, carry)
-
-    @property
-    def residual_shape(self) -> tuple[int, int]:
-        """The shape (m, p) of the Jacobian: residuals, padding included, and controls."""
-        # not the method itself: within a trace JAX would compare the arrays of its object
-        return int(jax.eval_shape(lambda x: self.residuals(x), self.theta0).shape[0]), self.controls.size
 
     # --- variants --------------------------------------------------------------------------------------------------------
 

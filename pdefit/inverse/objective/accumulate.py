@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, push
-from pdefit.inverse.objective.record import AbstractRecord
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.record_residuals import AbstractRecord
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 
 

@@ -1,5 +1,6 @@
 """The functional J(theta) of one record: half the squared norm of residuals, with its derivatives."""
 
+from functools import partial
 from typing import TypeVar
 
 import diffrax
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.trees import cast, demand_float64, named_fields
+from pdefit._util.trees import cast, demand_float64, named_fields, with_parts
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import step_error
@@ -23,9 +24,9 @@ from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.objective.accumulate import Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.record import AbstractRecord
-from pdefit.inverse.objective.residuals import TrajectoryRunner
+from pdefit.inverse.objective.record_residuals import AbstractRecord
 from pdefit.inverse.objective.smooth_tangents import check_switches
+from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
 from pdefit.inverse.problem.instrument import check_observed
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import continuity_sigma
@@ -33,8 +34,8 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation, Single
 from pdefit.inverse.shooting.nodes import check_shown
 from pdefit.inverse.shooting.trajectories import (
     bound,
+    constant_steps,
     cut,
-    first_steps,
     frozen_steps,
     known,
     laid_out,
@@ -111,8 +112,15 @@ class Functional(AbstractRecord):
         self.regularizers = known(regularizers, self.controls)
         check_observed(self.observed, {n: v.shape[1:] for n, v in self.observations.values.items()})
         # steps are chosen at the guesses, and the adjoint is settled for these steps
-        given = self.formulation, self.asked_solver, dt, steps, self.at, self.theta0
-        solver, self.dt, self.layout = first_steps(self.problem, self.observations.ts, layout, *given)
+        ts, solver = self.observations.ts, self.asked_solver
+        if steps is None:
+            lay_out = partial(laid_out, self.formulation, self.at, self.theta0, ts)
+            solver, self.dt, self.layout = constant_steps(self.problem, solver, dt, lay_out)
+        elif dt is None:
+            grid = frozen_steps(self.problem, self.starts(self.problem), ts, layout, solver, steps)
+            self.dt, self.layout = grid.smallest, eqx.tree_at(lambda x: x.time_grid, layout, grid)
+        else:
+            raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
         runner = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.runner = runner.resolve_for(self.controls.extremes(self.problem), self.layout.time_grid)
 
@@ -165,11 +173,10 @@ class Functional(AbstractRecord):
         controls = remaining(self.controls, before, nodes, formulation)
         paths = [c.path for c in controls.items]
         regularizers = tuple(r for r in self.regularizers if r.control in paths)
-        functional = eqx.tree_at(
-            lambda f: (f.formulation, f.layout, f.problem, f.controls, f.continuity_sigma, f.regularizers),
+        functional = with_parts(
             self,
+            lambda f: (f.formulation, f.layout, f.problem, f.controls, f.continuity_sigma, f.regularizers),
             (formulation, layout, problem, controls, {}, regularizers),
-            is_leaf=lambda x: x is None,
         )
         return functional.renewed(functional.theta0)
 

@@ -16,10 +16,10 @@ from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, jvp_
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import fold
 from pdefit.inverse.controls.vector import Controls
-from pdefit.inverse.objective.record import AbstractRecord
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.record_residuals import AbstractRecord
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, pattern
 from pdefit.inverse.objective.smooth_tangents import followed
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 from pdefit.inverse.shooting.continuity import gaps
 
 # values of tangents, or of the matrix, that are held at most: 2 GB in float64

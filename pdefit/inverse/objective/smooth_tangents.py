@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.compiled import VALUE, normal_equations
-from pdefit.inverse.objective.record import AbstractRecord
+from pdefit.inverse.objective.record_residuals import AbstractRecord
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractSwitched
 from pdefit.systems.system import AbstractSystem

@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
+from pdefit._util.trees import with_parts
 from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.inverse.controls.bound_control import BoundControl
@@ -14,7 +15,7 @@ from pdefit.inverse.controls.parametrization.base import Plain
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.residuals import TrajectoryRunner
+from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
 from pdefit.inverse.shooting.trajectories import laid_out, shortened_layout
 
 
@@ -66,12 +67,7 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
     observations = functional.observations.at(slice(0, count))
     layout = shortened_layout(functional.formulation, observations.ts, functional.dt, functional.layout.time_grid)
     problem = functional.at(theta)
-    problem = eqx.tree_at(
-        lambda p: p.nodes,
-        problem,
-        jax.tree.map(lambda x: x[: layout.segments], problem.nodes),
-        is_leaf=lambda x: x is None,
-    )
+    problem = with_parts(problem, lambda p: p.nodes, jax.tree.map(lambda x: x[: layout.segments], problem.nodes))
 
     def shortened_control(control: BoundControl) -> BoundControl:
         if not control.is_node:
@@ -81,12 +77,8 @@ def _shortened(functional: Functional, theta: Float[Array, " p"], count: int) ->
         return dataclasses.replace(control, parametrization=Plain(shape), labels=labels)
 
     controls = Controls(tuple(map(shortened_control, functional.controls.items)))
-    short = eqx.tree_at(
-        lambda f: (f.observations, f.layout, f.problem, f.controls),
-        functional,
-        (observations, layout, problem, controls),
-        is_leaf=lambda x: x is None,
-    )
+    new = observations, layout, problem, controls
+    short = with_parts(functional, lambda f: (f.observations, f.layout, f.problem, f.controls), new)
     # without node states theta stays as it is, to the bit, and is not converted to physical values and back
     return short, controls.theta(problem) if functional.controls.nodes else theta
 

@@ -3,14 +3,15 @@
 Each goes through one piece of the trajectory: forward, back, or with tangents.
 """
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from pdefit.inverse.objective.accumulate import AbstractAccumulation
-from pdefit.inverse.objective.normal_equations import Tangents, TangentState
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 
 
 @eqx.filter_jit
@@ -59,19 +60,8 @@ def close(accumulation: AbstractAccumulation, x: Array, state: PyTree) -> tuple[
     return jax.value_and_grad(accumulation.close, argnums=(0, 1))(x, state)
 
 
-@eqx.filter_jit
-def begin_tangents(tangents: Tangents) -> TangentState:
-    """The state and all tangents before the first piece."""
-    return tangents.start()
-
-
-@eqx.filter_jit
-def advance_tangents(tangents: Tangents, state: TangentState, schedule: ObservationSchedule) -> TangentState:
-    """The state and all tangents after a piece, with the normal equations of its observations added."""
-    return tangents.advance(state, schedule)
-
-
-@eqx.filter_jit
-def end_tangents(tangents: Tangents, state: TangentState) -> tuple[Array, Array, Array]:
-    """J, its gradient and the Gauss-Newton matrix."""
-    return tangents.close(state).total()
+# the state and all tangents before the first piece; after a piece, with its normal equations added; and J, its gradient and
+# the Gauss-Newton matrix
+begin_tangents: Callable = eqx.filter_jit(lambda tangents: tangents.start())
+advance_tangents: Callable = eqx.filter_jit(lambda tangents, state, schedule: tangents.advance(state, schedule))
+end_tangents: Callable = eqx.filter_jit(lambda tangents, state: tangents.close(state).total())

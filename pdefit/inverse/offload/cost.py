@@ -18,7 +18,7 @@ from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.accumulate import Misfit
 from pdefit.inverse.objective.compiled import EQUATIONS, WEIGHTED
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
 
 # forward runs that the transpose of a step takes, and a tangent, where neither was measured

@@ -18,7 +18,7 @@ from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.accumulate import AbstractAccumulation, Misfit, TangentLinearMisfit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
 from pdefit.inverse.offload.schedule import AbstractSchedule, Advance, Restore, Reverse, StorageTier, Store
 from pdefit.inverse.offload.stores import CheckpointStore

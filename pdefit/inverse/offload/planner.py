@@ -90,10 +90,8 @@ def plan_offload(intervals: int, steps: int, device_states: int, slots: Mapping[
     - `device_states`: the number of states for which the device has room.
     - `slots`: the number of checkpoints that each tier holds.
     """
-    best: OffloadPlan | None = None
-    for candidate in _candidates(intervals, steps, device_states, slots):
-        if best is None or candidate.cost < best.cost:
-            best = candidate
+    # of equally cheap ones the first
+    best = min(_candidates(intervals, steps, device_states, slots), key=lambda plan: plan.cost, default=None)
     if best is None:
         raise PdefitError(
             f"The device's budget holds {device_states} states and the checkpoints' {sum(slots.values())}; differentiating "

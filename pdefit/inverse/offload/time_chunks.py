@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.inverse.objective.residuals import ObservationSchedule
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 from pdefit.inverse.offload.planner import Chunking
 from pdefit.inverse.offload.stores import TargetSource
 

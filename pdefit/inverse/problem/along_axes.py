@@ -3,8 +3,7 @@
 import abc
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,66 +13,16 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
-from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.inverse.problem.on_grid import AbstractOnGrid, Faces, as_faces, basis, sizes_and_starts
 from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.grid import AbstractGrid
-from pdefit.systems.system import AbstractSystem
-
-# for each field on faces the axes normal to them; it can be hashed, for static fields
-Faces = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def as_faces(given: Mapping[str, Any] | Faces | None) -> Faces | None:
-    """The axes by field, from a mapping with a number or several for each field."""
-    if given is None or isinstance(given, tuple):
-        return given
-    return tuple((name, (axis,) if isinstance(axis, int) else tuple(axis)) for name, axis in given.items())
-
-
-def grid_of(system: AbstractSystem, operator: AbstractObservationOperator) -> AbstractGrid:
-    """The grid of a system. One without is refused."""
-    grid = getattr(system, "grid", None)
-    if not isinstance(grid, AbstractGrid):
-        raise PdefitError(
-            f"{type(operator).__name__} works on a grid, which {type(system).__name__} has not; use select for its fields"
-        )
-    return grid
-
-
-def faces_of(system: AbstractSystem) -> Faces:
-    """The fields of a system that live on faces, as its coordinates say."""
-    coords = system.coords()
-    normal = {n: tuple(i for i, d in enumerate(c.dims) if d.endswith("_face")) for n, c in coords.items()}
-    return tuple((name, axes) for name, axes in normal.items() if axes)
-
-
-def sizes_and_starts(grid: AbstractGrid, faces: Faces | None, name: str) -> tuple[tuple[int, float], ...]:
-    """For each axis the number of points of a field, and the first in cells from the lower end of the box.
-
-    Along its normal a field on faces has the lower face of every cell, or the inner faces between walls.
-    """
-    normal, points = dict(faces or ()).get(name, ()), list[tuple[int, float]]()
-    for i, (n, wraps) in enumerate(zip(grid.shape, grid.periodic, strict=True)):
-        centred = (n, round(float(grid.axis(i)[0] - grid.corner[i]) / grid.spacing[i], 9))
-        points.append(((n, 0.0) if wraps else (n - 1, 1.0)) if i in normal else centred)
-    return tuple(points)
-
-
-def basis(order: int, of_cells: bool) -> np.ndarray:
-    """The matrix from powers of t, at the numbers 0, 1, ..., to weights of the values there, or of averages over cells."""
-    node, power = np.arange(order)[:, None], np.arange(order)[None, :] + 1
-    averages = ((node + 0.5) ** power - (node - 0.5) ** power) / power
-    return np.linalg.inv(averages if of_cells else 1.0 * node ** (power - 1))
-
-
-class AbstractAlongAxes(AbstractObservationOperator):
+class AbstractAlongAxes(AbstractOnGrid):
     """A linear operator that is one small matrix along each axis of the grid, for every field on it.
 
     Fields with fewer axes than the grid stay as they are.
     """
-
-    grid: eqx.AbstractVar[AbstractGrid | None]
-    faces: eqx.AbstractVar[Faces | None]
 
     @abc.abstractmethod
     def matrix(self, axis: int, size: int, start: float) -> np.ndarray | None:
@@ -86,16 +35,7 @@ class AbstractAlongAxes(AbstractObservationOperator):
         """
 
     def __call__(self, t, y, args):
-        if self.grid is None:
-            raise PdefitError(f"{type(self).__name__} has no grid; give it one, or make it the instrument of a problem")
-        return {name: self._applied(name, u, self.grid) for name, u in named_fields(y).items()}
-
-    def on(self, system):
-        faces = faces_of(system) if self.faces is None else self.faces
-        return dataclasses.replace(self, grid=self.grid or grid_of(system, self), faces=faces)
-
-    def inverted(self, observations):
-        return observations
+        return {name: self._applied(name, u, self.box) for name, u in named_fields(y).items()}
 
     def _applied(self, name: str, u: Array, grid: AbstractGrid) -> Array:
         if u.ndim < grid.ndim:
@@ -223,12 +163,10 @@ class Corners(AbstractAlongAxes):
         return at_corners
 
     def returned(self, values, coords):
-        assert self.grid is not None
-        return {name: _at_points(x, coords[name], self.grid.ndim) for name, x in values.items() if name in coords}
+        return {name: _at_points(x, coords[name], self.box.ndim) for name, x in values.items() if name in coords}
 
     def matrix(self, axis, size, start):
-        assert self.grid is not None
-        cells, wraps, order = self.grid.shape[axis], self.grid.periodic[axis], _ORDER[self.method]
+        cells, wraps, order = self.box.shape[axis], self.box.periodic[axis], _ORDER[self.method]
         if size < order:
             raise PdefitError(f"{self.method} corners expect {order} points along every axis, but there are {size}")
         return None if start == 0 and wraps else _weights(cells + (not wraps), size, start, wraps, order)

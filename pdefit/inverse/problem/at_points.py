@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.trees import named_fields
-from pdefit.inverse.problem.along_axes import Faces, as_faces, basis, faces_of, grid_of, sizes_and_starts
-from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit._util.trees import named_fields, with_parts
+from pdefit.inverse.problem.instrument import as_names
+from pdefit.inverse.problem.on_grid import AbstractOnGrid, Faces, as_faces, basis, sizes_and_starts
 from pdefit.systems.grid import AbstractGrid
 
 # values that an interpolation takes along each axis; `spectral` takes all
@@ -24,7 +24,7 @@ def _points(x: Any) -> Any:
     return x if x is None or isinstance(x, Mapping) else jnp.asarray(np.asarray(x, float))
 
 
-class At(AbstractObservationOperator):
+class At(AbstractOnGrid):
     """The operator that observes fields at points, by interpolation on their grid.
 
     For probes, tracks, and rasters that do not lie on the grid. Not for a film on the grid itself (`ObserveAll`,
@@ -58,9 +58,7 @@ class At(AbstractObservationOperator):
     grid: AbstractGrid | None = None
     points: Any = eqx.field(default=None, converter=_points)
     method: str = eqx.field(default="cubic", static=True)
-    fields: tuple[str, ...] | None = eqx.field(
-        default=None, static=True, converter=lambda f: (f,) if isinstance(f, str) else None if f is None else tuple(f)
-    )
+    fields: tuple[str, ...] | None = eqx.field(default=None, static=True, converter=as_names)
     average: tuple[float, ...] | float | None = eqx.field(
         default=None, static=True, converter=lambda w: tuple(map(float, w)) if isinstance(w, Sequence) else w
     )
@@ -72,34 +70,28 @@ class At(AbstractObservationOperator):
             raise unknown("method (at)", self.method, _ORDER)
         if self.grid is None:
             return
-        if self.method == "spectral" and not all(self._box.periodic):
+        if self.method == "spectral" and not all(self.box.periodic):
             raise PdefitError("spectral interpolation expects periodic axes only; take method=cubic")
         for name in self.fields or ("", *dict(self.faces or ())):
             if min(shape := self._shape(name)) < _ORDER[self.method]:
                 raise PdefitError(
                     f"{self.method} expects {_ORDER[self.method]} values along every axis, but {name or 'the grid'} has {shape}"
                 )
-        if len(self._widths) != self._box.ndim or min(self._widths) < 0:
-            raise PdefitError(f"average expects a width for each of {self._box.ndim} axes, but got {self.average}")
+        if len(self._widths) != self.box.ndim or min(self._widths) < 0:
+            raise PdefitError(f"average expects a width for each of {self.box.ndim} axes, but got {self.average}")
         if self.points is not None:
             self._check("points", np.asarray(self.points))
 
     def __call__(self, t, y, args):
         if self.points is None:
             raise PdefitError("At has no points, and the data have none; give points, or positions to the observations")
-        available, ndim = named_fields(y), self._box.ndim
+        available, ndim = named_fields(y), self.box.ndim
         on_grid = {n: u for n, u in available.items() if u.shape[u.ndim - ndim :] == self._shape(n)}
         placed = self.points if isinstance(self.points, Mapping) else dict.fromkeys(self.fields or on_grid, self.points)
         for name in placed:
             if name not in on_grid:
-                raise unknown(f"field on the grid {self._box.shape}", name, on_grid)
+                raise unknown(f"field on the grid {self.box.shape}", name, on_grid)
         return {name: self._interpolated(name, on_grid[name], points) for name, points in placed.items()}
-
-    def on(self, system):
-        if self.grid is not None and self.faces is not None:
-            return self
-        faces = faces_of(system) if self.faces is None else self.faces
-        return dataclasses.replace(self, grid=self.grid or grid_of(system, self), faces=faces)
 
     @property
     def scattered(self):
@@ -113,7 +105,7 @@ class At(AbstractObservationOperator):
         chosen = {n: x for n, x in positions.items() if n in (self.fields or positions)}
         if self.points is not None or not chosen:
             return self
-        return eqx.tree_at(lambda o: o.points, self, chosen, is_leaf=lambda x: x is None)
+        return with_parts(self, lambda o: o.points, chosen)
 
     def located(self, observations):
         given = observations.measured_positions
@@ -126,19 +118,16 @@ class At(AbstractObservationOperator):
         placed = dataclasses.replace(observations, positions={**observations.positions, **own})
         for name in given.keys() & own.keys():
             if not np.allclose(
-                given[name], placed.measured_positions[name], rtol=1e-6, atol=1e-6 * max(self._box.spacing)
+                given[name], placed.measured_positions[name], rtol=1e-6, atol=1e-6 * max(self.box.spacing)
             ):
                 raise PdefitError(
                     f"The positions of '{name}' are not the points of At; leave points out, or the positions"
                 )
         return placed
 
-    def inverted(self, observations):
-        return observations
-
     def _check(self, what: str, x: np.ndarray) -> None:
         """Refuse points that are no points of the box."""
-        ndim, grid = self._box.ndim, self._box
+        ndim, grid = self.box.ndim, self.box
         if x.ndim != 2 or x.shape[1] != ndim or not np.all(np.isfinite(x)):
             raise PdefitError(f"At expects {what} with {ndim} finite coordinates, (n, {ndim}), but got shape {x.shape}")
         for i in range(ndim):
@@ -154,23 +143,17 @@ class At(AbstractObservationOperator):
                 )
 
     @property
-    def _box(self) -> AbstractGrid:
-        if self.grid is None:
-            raise PdefitError("At has no grid; give it one, or make it the instrument of a problem")
-        return self.grid
-
-    @property
     def _widths(self) -> tuple[float, ...]:
         given = self.average or 0.0
-        return given if isinstance(given, tuple) else (float(given),) * self._box.ndim
+        return given if isinstance(given, tuple) else (float(given),) * self.box.ndim
 
     def _shape(self, name: str) -> tuple[int, ...]:
         """The number of points of a field along each axis."""
-        return tuple(size for size, _ in sizes_and_starts(self._box, self.faces, name))
+        return tuple(size for size, _ in sizes_and_starts(self.box, self.faces, name))
 
     def _interpolated(self, name: str, u: Array, points: Array) -> Array:
         """The field at the points, (..., n)."""
-        ndim, grid, lines = self._box.ndim, self._box, list[tuple[Array, float, int, int, bool]]()
+        ndim, grid, lines = self.box.ndim, self.box, list[tuple[Array, float, int, int, bool]]()
         for i, (n, start) in enumerate(sizes_and_starts(grid, self.faces, name)):
             # in cells from the first point of the field
             where = (points[:, i] - (grid.corner[i] + start * grid.spacing[i])) / grid.spacing[i]
@@ -195,7 +178,7 @@ class At(AbstractObservationOperator):
         offsets = _gauss(width)
         s = s[:, None] + jnp.asarray(offsets, s.dtype)[None, :]
         first = jnp.floor(s).astype(int) + 1 - order // 2
-        if not self._box.periodic[axis]:
+        if not self.box.periodic[axis]:
             first = jnp.clip(first, 0, n - order)
         t = s - first
         powers = jnp.stack([t**k for k in range(order)], axis=-1)

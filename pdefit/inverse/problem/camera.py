@@ -12,13 +12,12 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.trees import named_fields
-from pdefit.data.observations import Observations
+from pdefit._util.trees import named_fields, with_parts
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.solvers.rk4 import RK4
-from pdefit.inverse.problem.along_axes import grid_of
-from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, as_names
+from pdefit.inverse.problem.on_grid import grid_of
 from pdefit.systems.boundary import NoFlux, Periodic
 from pdefit.systems.capabilities import AbstractConstrained, AbstractStable
 from pdefit.systems.diffusion_solve import from_modes, squared_wave_numbers, to_modes
@@ -74,9 +73,7 @@ class Camera(AbstractObservationOperator):
     baseline: Array | None = parameter(doc="baseline at the knots", default=None)
     bleaching: Array | None = parameter(doc="logarithm of the gain at the knots", default=None)
     knots: tuple[float, ...] = eqx.field(default=(), static=True, converter=_knots)
-    fields: tuple[str, ...] | None = eqx.field(
-        default=None, static=True, converter=lambda f: (f,) if isinstance(f, str) else None if f is None else tuple(f)
-    )
+    fields: tuple[str, ...] | None = eqx.field(default=None, static=True, converter=as_names)
     exposure: float = eqx.field(default=0.0, static=True)
     substeps: int | None = eqx.field(default=None, static=True)
     saturation: float | None = eqx.field(default=None, static=True)
@@ -121,7 +118,7 @@ class Camera(AbstractObservationOperator):
     def with_system(self, system):
         if not self.exposure:
             return self
-        return eqx.tree_at(lambda camera: camera.system, self, system, is_leaf=lambda x: x is None)
+        return with_parts(self, lambda camera: camera.system, system)
 
     @property
     def takes_state(self):
@@ -138,7 +135,7 @@ class Camera(AbstractObservationOperator):
         if self.saturation is None:
             return observations
         values, mask = dict(observations.values), dict(observations.mask)
-        for name in self._among(observations):
+        for name in observations.values.keys() & (self.fields or observations.values):
             mask[name] = mask[name] & (values[name] < self.saturation)
             values[name] = jnp.where(mask[name], values[name], 0)
         return dataclasses.replace(observations, values=values, mask=mask)
@@ -146,14 +143,11 @@ class Camera(AbstractObservationOperator):
     def inverted(self, observations):
         gain, added = jax.vmap(self._gain_and_added)(jnp.asarray(observations.ts))
         values = dict(observations.values)
-        for name in self._among(observations):
+        for name in observations.values.keys() & (self.fields or observations.values):
             x, one = values[name], (-1, *(1,) * (values[name].ndim - 1))
             field = (x - added.reshape(one)) / gain.reshape(one)
             values[name] = jnp.where(observations.mask[name], field, 0).astype(x.dtype)
         return dataclasses.replace(observations, values=values)
-
-    def _among(self, observations: Observations) -> list[str]:
-        return [name for name in observations.values if name in (self.fields or observations.values)]
 
     def _gain_and_added(self, t: Array) -> tuple[Array, Array]:
         """The factor of the field and its offset, at one time."""

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,6 +14,11 @@ from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.systems.coordinates import FieldCoords
 from pdefit.systems.system import AbstractSystem
+
+
+def as_names(fields: Any) -> Any:
+    """The names of some fields as a tuple, from one or several; None stays."""
+    return (fields,) if isinstance(fields, str) else fields if fields is None else tuple(fields)
 
 
 class AbstractObservationOperator(eqx.Module):
@@ -165,7 +171,7 @@ class Select(AbstractSelection):
     - `fields`: their names, or one name.
     """
 
-    fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
+    fields: tuple[str, ...] = eqx.field(converter=as_names, static=True)
 
     def __call__(self, t, y, args):
         available = named_fields(y)

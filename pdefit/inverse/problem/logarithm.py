@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.trees import named_fields
-from pdefit.inverse.problem.instrument import AbstractObservationOperator
+from pdefit.inverse.problem.instrument import AbstractObservationOperator, as_names
 
 
 class Logarithm(AbstractObservationOperator):
@@ -21,7 +21,7 @@ class Logarithm(AbstractObservationOperator):
     - `fields`: their names, or one name. The remaining fields are observed as they are.
     """
 
-    fields: tuple[str, ...] = eqx.field(converter=lambda f: (f,) if isinstance(f, str) else tuple(f), static=True)
+    fields: tuple[str, ...] = eqx.field(converter=as_names, static=True)
 
     def __call__(self, t, y, args):
         return {n: jnp.log(x) if n in self.fields else x for n, x in named_fields(y).items()}

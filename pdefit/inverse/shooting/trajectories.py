@@ -3,14 +3,13 @@
 from collections.abc import Callable, Collection, Sequence
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit._util.trees import named_fields
+from pdefit._util.trees import named_fields, with_parts
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
@@ -46,7 +45,7 @@ def cut(problem: Problem, observations: Observations, formulation: AbstractFormu
 
 def started(problem: Problem, nodes: PyTree | None, nudge: Nudge | None) -> Problem:
     """The problem whose trajectories start from these node states, or from its initial state, and are drawn so."""
-    return eqx.tree_at(lambda p: (p.nodes, p.nudge), problem, (nodes, nudge), is_leaf=lambda x: x is None)
+    return with_parts(problem, lambda p: (p.nodes, p.nudge), (nodes, nudge))
 
 
 def bound(
@@ -173,36 +172,22 @@ def laid_out(
     return formulation.layout(ts, dt, bends(ts, dt, fixed))
 
 
-def first_steps(
-    problem: Problem,
-    ts: np.ndarray,
-    layout: Layout,
-    formulation: AbstractFormulation,
-    solver: diffrax.AbstractSolver,
-    dt: float | None,
-    steps: Adaptive | None,
-    at: Callable[[Array], Problem],
-    theta: Array,
+def constant_steps(
+    problem: Problem, solver: diffrax.AbstractSolver, dt: float | None, lay_out: Callable[[float], Layout]
 ) -> tuple[diffrax.AbstractSolver, float, Layout]:
-    """Solver, largest constant or smallest adaptive step, and the layout with its steps, at the guesses.
+    """Solver, largest constant step, and the layout with its steps, at the guesses.
 
     **Arguments:**
 
-    - `problem`, `ts`: the problem at the guesses, and the observation times of the record.
-    - `layout`, `formulation`: the trajectories, and how they were cut.
-    - `solver`, `dt`, `steps`: as they were given; None for steps that are left open, and for constant ones.
-    - `at`, `theta`: as of `laid_out`.
+    - `problem`: the problem at the guesses.
+    - `solver`, `dt`: as they were given; None for a step that is left open.
+    - `lay_out`: `laid_out` as a function of the largest step.
     """
-    if steps is None:
-        solver, dt = choose_steps([(problem.system, problem.y0)], dt, solver, MARGIN, problem.args)
-        layout = laid_out(formulation, at, theta, ts, dt)
-        if layout.time_grid.frozen:
-            refuse_stages_beyond(solver)
-        return solver, dt, layout
-    if dt is not None:
-        raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
-    grid = frozen_steps(problem, formulation.starts(problem.y0, problem.nodes), ts, layout, solver, steps)
-    return solver, grid.smallest, eqx.tree_at(lambda x: x.time_grid, layout, grid)
+    solver, dt = choose_steps([(problem.system, problem.y0)], dt, solver, MARGIN, problem.args)
+    layout = lay_out(dt)
+    if layout.time_grid.frozen:
+        refuse_stages_beyond(solver)
+    return solver, dt, layout
 
 
 def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimeGrid) -> Layout:

@@ -39,7 +39,7 @@ class CheckpointFile:
         # two buffers, returned by the worker and taken by `write`, bound the memory
         self._buffers: queue.SimpleQueue[list[np.ndarray]] = queue.SimpleQueue()
         for _ in range(_IN_FLIGHT):
-            self._buffers.put(self._new_leaves())
+            self._buffers.put(_empty(self._kinds))
         self._written: set[int] = set()
         self._coming: dict[int, Future[list[np.ndarray]]] = {}
         self._failure: PdefitError | None = None
@@ -92,12 +92,6 @@ class CheckpointFile:
         self._file.close()
         self._path.unlink(missing_ok=True)
 
-    def __enter__(self) -> "CheckpointFile":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def _create(self) -> io.FileIO:
         """New file, if there is room for all slots."""
         folder, needed = self._path.parent, self._slots * self.state_bytes
@@ -122,7 +116,7 @@ class CheckpointFile:
 
     def _read(self, slot: int) -> list[np.ndarray]:
         """Read a state into new arrays; runs in the background thread."""
-        leaves = self._new_leaves()
+        leaves = _empty(self._kinds)
         self._transfer(slot, leaves, "read")
         return leaves
 
@@ -154,5 +148,6 @@ class CheckpointFile:
             "into a folder that can be written"
         )
 
-    def _new_leaves(self) -> list[np.ndarray]:
-        return [np.empty(shape, dtype) for shape, dtype in self._kinds]
+
+def _empty(kinds: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarray]:
+    return [np.empty(shape, dtype) for shape, dtype in kinds]

@@ -19,6 +19,7 @@ import pdefit
 from pdefit._util.trees import cast
 from pdefit.inverse.certify import _certified as subject
 from pdefit.inverse.certify import _residual_checks as residual_checks
+from pdefit.inverse.certify import _scaled_residuals as scaled_residuals
 from pdefit.inverse.certify._sketch import signs
 from pdefit.inverse.fit import traced
 from pdefit.inverse.objective import compiled
@@ -334,8 +335,8 @@ def test_the_equations_of_a_fit_are_tested_by_one_tangent_and_four_differences(m
 
     # a long record of many values, of which controls are tested together
     monkeypatch.setattr(subject, "UPDATES", 0.0)
-    counted(residual_checks, "SKETCH", 1)
-    counted(residual_checks, "push_sketch", 2)
+    counted(scaled_residuals, "SKETCH", 1)
+    counted(scaled_residuals, "push_sketch", 2)
     counted(pdefit.drivers.Traced, "normal_equations", math.inf)
     found = pdefit.certify(functional, functional.theta0, equations=(value, gradient, matrix), **given)
     assert found.passed and sum(runs) <= 12, found.reason

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pdefit.inverse.certify._taylor import differences
+from pdefit.inverse.certify._taylor import Line, differences
 
 COUNT = 50
 
@@ -20,9 +20,8 @@ def judged(f, tangent, noise, seed=0, few=False):
     def noisy(x):
         return f(x) + noise / np.sqrt(COUNT) * draw.normal(size=COUNT)
 
-    return differences(
-        noisy, 0.0, 1.0, lambda q: q - tangent, float(np.linalg.norm(tangent)), lambda: noise, 1e-6, bounded, few
-    )
+    line = Line(noisy, 0.0, 1.0, lambda: noise, bounded)
+    return differences(line, lambda q: q - tangent, float(np.linalg.norm(tangent)), 1e-6, few)
 
 
 def waves(scale, draw):
@@ -119,16 +118,8 @@ def test_round_off_four_times_as_large_as_measured_is_no_switch():
     """Errors 3.3e-5, 2.1e-6, 1.3e-7, then round-off."""
     f, tangent = waves(1.0, draw := np.random.default_rng(3))
     noise = 1e-12 / np.sqrt(COUNT)
-    found = differences(
-        lambda x: f(x) + 4 * noise * draw.normal(size=COUNT),
-        0.0,
-        1.0,
-        lambda q: q - tangent,
-        float(np.linalg.norm(tangent)),
-        lambda: 1e-12,
-        1e-6,
-        bounded,
-    )
+    line = Line(lambda x: f(x) + 4 * noise * draw.normal(size=COUNT), 0.0, 1.0, lambda: 1e-12, bounded)
+    found = differences(line, lambda q: q - tangent, float(np.linalg.norm(tangent)), 1e-6)
     assert found.finding == "right" and found.constant < 1e-9
 
 

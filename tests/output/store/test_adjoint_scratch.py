@@ -5,7 +5,7 @@ import resource
 import threading
 from collections import namedtuple
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +35,7 @@ def _blocked(file: CheckpointFile) -> Iterator[threading.Event]:
 
 def test_the_file_lives_as_long_as_the_object(tmp_path):
     path = tmp_path / "c.bin"
-    with CheckpointFile(path, [np.ones(4)], 2) as file:
+    with closing(CheckpointFile(path, [np.ones(4)], 2)) as file:
         file.write(0, [np.ones(4)])
         assert path.is_file() and file.state_bytes == 32
     assert not path.exists() and _threads() == 0
@@ -44,7 +44,7 @@ def test_the_file_lives_as_long_as_the_object(tmp_path):
 
 def test_the_file_is_removed_when_the_sweep_fails(tmp_path):
     path = tmp_path / "c.bin"
-    with pytest.raises(ZeroDivisionError), CheckpointFile(path, [np.ones(4)], 2) as file:
+    with pytest.raises(ZeroDivisionError), closing(CheckpointFile(path, [np.ones(4)], 2)) as file:
         file.write(0, [np.ones(4)])
         raise ZeroDivisionError
     assert not path.exists() and _threads() == 0
@@ -54,14 +54,14 @@ def test_the_file_is_removed_when_the_sweep_fails(tmp_path):
 def test_what_a_killed_run_left_is_replaced(tmp_path, left_over):
     path = tmp_path / "c.bin"
     path.write_bytes(left_over)
-    with CheckpointFile(path, [np.ones(4)], 2) as file:
+    with closing(CheckpointFile(path, [np.ones(4)], 2)) as file:
         file.write(1, [np.arange(4.0)])
         assert file.read(1)[0].tolist() == [0, 1, 2, 3]
 
 
 def test_writing_returns_at_once_and_waits_where_two_are_on_their_way(tmp_path):
     state = [np.zeros(_MIB)]
-    with CheckpointFile(tmp_path / "c.bin", state, 8) as file, _blocked(file) as gate:
+    with closing(CheckpointFile(tmp_path / "c.bin", state, 8)) as file, _blocked(file) as gate:
         file.write(0, state)
         file.write(1, state)
         third = threading.Thread(target=lambda: file.write(2, [np.ones(_MIB)]))
@@ -74,7 +74,7 @@ def test_writing_returns_at_once_and_waits_where_two_are_on_their_way(tmp_path):
 
 
 def test_hints_hold_no_more_than_two_states(tmp_path):
-    with CheckpointFile(tmp_path / "c.bin", [np.zeros(3)], 8) as file:
+    with closing(CheckpointFile(tmp_path / "c.bin", [np.zeros(3)], 8)) as file:
         for slot in range(8):
             file.write(slot, [np.full(3, float(slot))])
         for slot in range(8):
@@ -86,7 +86,7 @@ def test_hints_hold_no_more_than_two_states(tmp_path):
 
 
 def test_a_hint_before_a_write_is_forgotten(tmp_path):
-    with CheckpointFile(tmp_path / "c.bin", [np.zeros(3)], 2) as file, _blocked(file) as gate:
+    with closing(CheckpointFile(tmp_path / "c.bin", [np.zeros(3)], 2)) as file, _blocked(file) as gate:
         file.write(0, [np.zeros(3)])
         file.prefetch(0)
         file.write(0, [np.ones(3)])
@@ -100,7 +100,7 @@ def test_memory_is_bounded_whatever_the_number_of_slots(tmp_path):
 
     state = [np.ones(4 * _MIB)]
     before = resident()
-    with CheckpointFile(tmp_path / "c.bin", state, 40) as file:
+    with closing(CheckpointFile(tmp_path / "c.bin", state, 40)) as file:
         for slot in range(40):
             file.write(slot, state)
         for slot in reversed(range(40)):
@@ -122,7 +122,7 @@ def small_files():
 @pytest.mark.parametrize("call", ["write", "read", "prefetch"])
 def test_a_disk_that_is_full_is_told_by_the_next_call(tmp_path, small_files, call):
     path, state = tmp_path / "c.bin", [np.ones(_MIB)]
-    with CheckpointFile(path, state, 8) as file:
+    with closing(CheckpointFile(path, state, 8)) as file:
         file.write(1, state)
         file._worker.submit(lambda: None).result()
         with pytest.raises(PdefitError, match="cannot be written.*free space") as error:
@@ -137,7 +137,7 @@ def test_a_disk_that_is_full_is_told_by_the_next_call(tmp_path, small_files, cal
 
 def test_a_read_that_waits_for_a_failing_write_fails(tmp_path, small_files):
     state = [np.ones(_MIB)]
-    with CheckpointFile(tmp_path / "c.bin", state, 8) as file, _blocked(file) as gate:
+    with closing(CheckpointFile(tmp_path / "c.bin", state, 8)) as file, _blocked(file) as gate:
         file.write(1, state)
         threading.Timer(0.1, gate.set).start()
         with pytest.raises(PdefitError, match="cannot be written"):
@@ -164,7 +164,7 @@ def test_a_disk_that_becomes_full_is_one_sentence(tmp_path, monkeypatch):
 
     _written_by(monkeypatch, full)
     state = [np.arange(5000.0)]
-    with CheckpointFile(tmp_path / "checkpoints-0.bin", state, 20) as file:
+    with closing(CheckpointFile(tmp_path / "checkpoints-0.bin", state, 20)) as file:
         with pytest.raises(PdefitError, match=r"checkpoints-0.bin' cannot be written .*No space left"):
             for slot in range(20):
                 file.write(slot, state)
@@ -175,7 +175,7 @@ def test_a_disk_that_becomes_full_is_one_sentence(tmp_path, monkeypatch):
 def test_what_the_system_takes_in_parts_is_whole(tmp_path, monkeypatch):
     _written_by(monkeypatch, lambda file, left: file.write(left[:7]))
     state = [np.arange(5.0), np.zeros(0), np.float32(3.0), np.asarray([True, False])]
-    with CheckpointFile(tmp_path / "c.bin", state, 3) as file:
+    with closing(CheckpointFile(tmp_path / "c.bin", state, 3)) as file:
         for slot in (2, 0):
             file.write(slot, [x + x for x in state] if slot else state)
         for slot in (2, 0):
@@ -201,12 +201,15 @@ def test_a_bad_path_is_one_sentence(tmp_path, where):
 
 @pytest.mark.parametrize("state", [[np.ones(3)], [np.ones(4, np.float32)], [np.ones(4), np.ones(4)], []])
 def test_another_kind_of_state_is_refused(tmp_path, state):
-    with CheckpointFile(tmp_path / "c.bin", [np.ones(4)], 2) as file, pytest.raises(ValueError, match="is expected"):
+    with (
+        closing(CheckpointFile(tmp_path / "c.bin", [np.ones(4)], 2)) as file,
+        pytest.raises(ValueError, match="is expected"),
+    ):
         file.write(0, state)
 
 
 def test_a_slot_that_does_not_exist_is_refused(tmp_path):
-    with CheckpointFile(tmp_path / "c.bin", [np.ones(4)], 2) as file:
+    with closing(CheckpointFile(tmp_path / "c.bin", [np.ones(4)], 2)) as file:
         for call in (lambda: file.write(2, [np.ones(4)]), lambda: file.read(-1), lambda: file.prefetch(2)):
             with pytest.raises(IndexError, match="slot below 2"):
                 call()

@@ -1,4 +1,4 @@
-"""One record as residuals: its trajectories by theta, its gaps, its regularizers and priors."""
+"""The residuals of one record: of trajectories by theta, of gaps, of regularizers and priors."""
 
 import diffrax
 import jax
@@ -11,7 +11,7 @@ from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.residuals import ObservationSchedule, Reduce, TrajectoryRunner
+from pdefit.inverse.objective.trajectory_runner import ObservationSchedule, Reduce, TrajectoryRunner
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import gaps, in_deviations
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout

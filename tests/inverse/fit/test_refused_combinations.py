@@ -8,7 +8,7 @@ from problems import decays
 from small_systems import Decay
 
 import pdefit
-from pdefit.inverse.fit.combinations import Choices, refusal
+from pdefit.inverse.fit.refused_combinations import Choices, refusal
 from pdefit.inverse.fit.reweight import ByPrediction
 from pdefit.inverse.members.bootstrap import Bootstrap, check_bootstrap
 

@@ -1,4 +1,4 @@
-"""Weighted residuals along one run of the time loop."""
+"""Trajectories run one by one or together, and the weighted residuals of their observations."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,0 +1,123 @@
+"""Residuals near a point, sketched and scaled, with their tangents, adjoint and round-off."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray
+
+from pdefit._util.round_off import round_off
+from pdefit.inverse.certify._record import over
+from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_sketch
+from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.spread import at_points
+from pdefit.inverse.objective.variants import with_tangents
+
+# Two derivatives of one map differ by its round-off, which the way back may amplify by this. Never more is allowed.
+_AMPLIFIED, MOST_AMPLIFIED = 1e3, 1e-5
+# residuals so many times as large as all residuals and predictions at theta belong to a model that blows up
+_FAR = 1e3
+
+
+class Residuals:
+    """The residuals of an objective near theta, sketched, and scaled so that every kind changes alike along v.
+
+    `here` is their sketch. Where it is `finite`, `moved` is its derivative along v, or None where a reverse rule hides
+    it, and `change` is the same, or about the same by a difference.
+
+    **Arguments:**
+
+    - `objective`: the objective.
+    - `theta`: the point, (p,).
+    - `v`: the direction, (p,).
+    - `few`: whether few differences decide where they fit.
+
+    Differences that measure the round-off set `measured_noise`.
+    """
+
+    def __init__(self, objective: AbstractObjective, theta: Array, v: Array, few: bool):
+        self.objective, self.theta, self.v, self.few = objective, theta, v, few
+        self._pushed = with_tangents(objective)
+        self.measured_noise: float | None = None
+        self.here, self.moved = self._push(v) or (jax.device_get(SKETCH(objective, theta)), None)
+        self.finite = all(bool(np.all(np.isfinite(k))) for k in self.here.kinds)
+        if self.finite:
+            self.change = self.moved or self._difference(1e-4)
+            self.sizes = self.change.sizes()
+            self._largest = max(1.0, float(np.max(np.abs(self.here.scaled(self.sizes)))))
+
+    def __call__(self, theta: Array | np.ndarray) -> np.ndarray:
+        return SKETCH(self.objective, jnp.asarray(theta)).scaled(self.sizes)
+
+    def each(self, points: list[Array | np.ndarray]) -> list[np.ndarray]:
+        """The residuals at several points, on cores that the trajectories leave idle."""
+        found = at_points(SKETCH, self.objective, [jnp.asarray(x) for x in points])
+        return [one.scaled(self.sizes) for one in found]
+
+    def noise(self) -> float:
+        """The norm of the round-off of the residuals."""
+        if self.measured_noise is None:
+            self.measured_noise = round_off(self, np.asarray(self.theta), np.asarray(self.v))
+        return self.measured_noise
+
+    def inside(self, values: np.ndarray) -> bool:
+        """Test for residuals near theta of a size at which a Taylor series about theta can hold.
+
+        All are at most 1000 times the largest residual or prediction at theta, or the change over a step of 1, which is
+        1. A hard switch leads to values that the model takes elsewhere. Larger ones are those of a model that blows up.
+        """
+        largest = float(np.max(np.abs(values)))
+        if not np.isfinite(largest):
+            return False
+        # predictions take a forward run, which the residuals usually save
+        return largest <= _FAR * self._largest or largest <= _FAR * self._prediction
+
+    @functools.cached_property
+    def _prediction(self) -> float:
+        """The largest residual at theta of data that vanish."""
+        zeros = jax.tree.map(jnp.zeros_like, self.objective.observations.values)
+        empty = eqx.tree_at(lambda f: f.observations.values, self.objective, zeros)
+        return float(np.max(np.abs(SKETCH(empty, self.theta).scaled(self.sizes))))
+
+    def limit(self, accuracy: float) -> float:
+        """The largest difference between two derivatives that passes.
+
+        It is the accuracy of the algorithm, or what a sensitive trajectory makes of round-off where that is more.
+        """
+        size = self.size(self.v) if self.moved is None else norm(self.moved.scaled(self.sizes))
+        amplified = min(_AMPLIFIED * over(self.noise(), size), MOST_AMPLIFIED)
+        return max(accuracy, amplified)
+
+    def _difference(self, step: float) -> Sketch:
+        """The derivative of the sketch along v, about, by a difference."""
+        ahead, behind = (SKETCH(self.objective, self.theta + s * self.v) for s in (step, -step))
+        return jax.tree.map(lambda a, b: (a - b) / (2 * step), ahead, behind)
+
+    def tangent(self, v: Array) -> Sketch | None:
+        """The derivative along v; None where a reverse rule hides it."""
+        pair = self._push(v)
+        return None if pair is None else pair[1]
+
+    def _push(self, v: Array) -> tuple[Sketch, Sketch] | None:
+        """The sketch and its derivative along v; None where a reverse rule hides it."""
+        try:
+            # numbers, because each operation of JAX on an own shape would be a program
+            return jax.device_get(push_sketch(self._pushed, self.theta, v))
+        except TypeError:
+            # an adjoint, or equations, with a reverse rule of their own
+            return None
+
+    def size(self, v: Array) -> float:
+        """About the norm of the derivative along v, by a difference."""
+        return norm((self(self.theta + 1e-5 * v) - self(self.theta - 1e-5 * v)) / 2e-5)
+
+    def random_pull(self, key: PRNGKeyArray) -> tuple[np.ndarray, Array]:
+        """A random vector w in the space of the residuals, and J_r^T w by the adjoint."""
+        w = np.asarray(jax.random.normal(key, (sum(k.size for k in self.here.kinds),)))
+        return w, pull_sketch(self.objective, self.theta, self.here.cotangent(w, self.sizes))
+
+
+def norm(x: np.ndarray) -> float:
+    return float(np.linalg.norm(x))
