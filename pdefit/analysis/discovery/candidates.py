@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.trees import named_fields
 from pdefit.analysis.discovery.library import CONSTANT
-from pdefit.integrate.solve import frames
+from pdefit.integrate.forward_runs import frames
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.transforms import Log

@@ -15,9 +15,9 @@ from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import step_error
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.forward_runs import Numerics
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import settle
-from pdefit.integrate.solve import Numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer

@@ -201,8 +201,7 @@ def first_steps(
         if layout.time_grid.frozen:
             refuse_stages_beyond(solver)
         return solver, dt, layout
-    if dt is not None:
-        raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
+    steps.refuse_dt(dt)
     grid = frozen_steps(problem, formulation.starts(problem.y0, problem.nodes), ts, layout, solver, steps)
     return solver, grid.smallest, eqx.tree_at(lambda x: x.time_grid, layout, grid)
 

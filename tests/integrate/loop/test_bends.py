@@ -10,9 +10,9 @@ import pytest
 
 import pdefit
 from pdefit._util.trees import cast
+from pdefit.integrate.forward_runs import Numerics, frames
 from pdefit.integrate.loop.bends import bends, beside_jumps, passed_over
 from pdefit.integrate.loop.time_grid import constant_grid, step_ends
-from pdefit.integrate.solve import Numerics, frames
 from pdefit.inverse.objective.compiled import GRADIENT, VALUE, normal_equations
 from pdefit.inverse.objective.passed_inputs import passed_inputs
 from pdefit.inverse.objective.variants import shortened

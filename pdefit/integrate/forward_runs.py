@@ -107,6 +107,7 @@ def choose_numerics(
     demand_values([(system, (y0, args)) for system, y0 in problems])
     solver = RK4() if solver is None else solver
     if steps is not None:
+        steps.refuse_dt(dt)
         return Numerics(settle(problems, None, solver), np.inf, steps, args)
     return Numerics(*choose_steps(problems, dt, solver, args=args), None, args)
 
