@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -231,11 +230,9 @@ class Residuals:
     def of_steps(self, v: Array, tangent: Sketch) -> float:
         """The largest relative error of a product with the tangent that the steps of the trajectory explain.
 
-        A continuous adjoint is right but for their error, which half the step measures. A discrete one has none. Where
-        an explicit Runge-Kutta method steps both ways, its error is that of the adjoint as well, and explains nothing.
+        A continuous adjoint is right but for their error, which half the step measures. A discrete one has none.
         """
-        runner = self.objective.runner
-        if not runner.adjoint.other_steps or isinstance(runner.solver, diffrax.AbstractERK):
+        if not self.objective.runner.adjoint.other_steps:
             return 0.0
         whole = tangent.scaled(self.sizes)
         return min(_BY_STEPS * over(_norm(whole - self._at_half_the_step(v)), _norm(whole)), COARSE)

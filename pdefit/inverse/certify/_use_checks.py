@@ -19,7 +19,8 @@ def gradient_of_the_run(subject: Certified) -> list[Check]:
     if not subject.used.gradient:
         return []
     value, gradient = subject.gradient
-    remedy = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
+    wrong = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
+    remedy = subject.remedy(wrong)
     slopes = subject.slopes(f"{subject.kind}gradient", subject.shifted, value, gradient, subject.accuracy, remedy)
     return [_finite(gradient), *slopes]
 
