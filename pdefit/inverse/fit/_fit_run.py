@@ -18,7 +18,7 @@ from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.result import Fit, Place, Progress, Record, records, saved_weights
 from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
-from pdefit.inverse.fit.stages import Stage, keeps, new_weights, prepares, resized, same_windows, with_windows
+from pdefit.inverse.fit.stages import Stage, keeps, new_weights, prepared, prepares, resized, same_windows, with_windows
 from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.fit.unstable_steps import explain_growth, near_stability, suits
 from pdefit.inverse.objective.abstract import Objective
@@ -26,6 +26,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.spread import agreed
 from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 class FitRun(Generic[Objective]):
@@ -78,18 +79,35 @@ class FitRun(Generic[Objective]):
 
     def _enter(self) -> None:
         """Begin a stage: its windows, and what to return to if the model blows up in them."""
-        sigma = self.functional.observations.sigma
+        sigma, before = self.functional.observations.sigma, self._formulation
         self._move(windows_before=self.place.windows)
         self.sigma_before, self.theta_before = sigma, self.theta
-        formulation = self.stages[self.place.stage].formulation
-        if prepares(self.own, formulation):
+        if prepares(self.own, self.stages[self.place.stage].formulation):
             self._use(self.place.stage, sigma)
-        elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
+        elif not keeps(self.own, before):
             self._use(-1, sigma)
         else:
             self._move(events=(*self.place.events, *same_windows(self.stages, self.place.stage, self.place.windows)))
         self._carry_over()
+        if prepared(self.own, before, self._formulation):
+            self._return_to_guess()
         self._weigh(None, None)
+
+    def _return_to_guess(self) -> None:
+        """Begin at the guess if J is larger where the stages that prepared have ended."""
+        guess = self.own.theta0
+        there = float(self.driver.value(self.functional, jnp.asarray(self.theta)))
+        here = float(self.driver.value(self.steps.suited(self.functional, guess), guess))
+        if np.isfinite(here) and not there <= here:
+            ended = f"J is {here:.4g} at the guess, and {there:.4g} where the stages before ended"
+            self._note(f"stage {self.place.stage + 1}: {ended}; begun at the guess")
+            self.theta = guess
+            self._with_steps(*self.steps.start(self.functional, guess))
+
+    @property
+    def _formulation(self) -> AbstractFormulation | None:
+        """The formulation of the windows in force; None for the fit's own."""
+        return None if self.place.windows < 0 else self.stages[self.place.windows].formulation
 
     def _carry_over(self) -> None:
         """Take the point reached to the windows in force, with steps that suit it."""
@@ -112,8 +130,7 @@ class FitRun(Generic[Objective]):
     def _use(self, windows: int, sigma: Mapping[str, Any]) -> None:
         """Minimise with the windows of a stage and these weights from now on."""
         self._move(windows=windows)
-        formulation = None if windows < 0 else self.stages[windows].formulation
-        self.functional = with_windows(self.own, formulation).reweighted(sigma).with_roughness(self.roughness)
+        self.functional = with_windows(self.own, self._formulation).reweighted(sigma).with_roughness(self.roughness)
         self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
