@@ -11,10 +11,10 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.trees import demand_float64, is_traced, promoted
 from pdefit.adjoints.base import AbstractReverse, Checkpointed
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.forward_runs import Numerics, choose_numerics
 from pdefit.integrate.loop.stable_step import settle
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid, stack_grids
-from pdefit.integrate.solve import Numerics, choose_numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.systems.system import AbstractSystem
 

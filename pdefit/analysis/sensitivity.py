@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.base import StoreAll
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.forward_runs import Numerics, choose_numerics
 from pdefit.integrate.loop.stable_step import settle, stability_limit
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.integrate.solve import Numerics, choose_numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.paths import declaration
 from pdefit.inverse.problem.problem import Problem

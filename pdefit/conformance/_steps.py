@@ -15,8 +15,8 @@ from jaxtyping import Array, PyTree
 
 from pdefit.conformance._subject import HALVINGS, RESOLUTION, ROUND_OFF, Subject, finite, gap, size, smooth, trajectory
 from pdefit.conformance.report import Finding, at_most, not_applicable, rates_near
+from pdefit.integrate.forward_runs import Numerics, states
 from pdefit.integrate.loop.eigenvalues import eigenvalues
-from pdefit.integrate.solve import Numerics, states
 from pdefit.systems.capabilities import AbstractExact, AbstractMechanical, AbstractStable
 
 _TIME, _SPACE = 0.2, 0.1

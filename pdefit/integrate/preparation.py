@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.trees import cast
-from pdefit.integrate.solve import choose_numerics, frames
+from pdefit.integrate.forward_runs import choose_numerics, frames
 from pdefit.systems.initial import AbstractInitial
 from pdefit.systems.system import AbstractSystem
 

@@ -96,8 +96,7 @@ class Rim(eqx.Module):
         ahead = jnp.asarray(t, times.dtype) - times[-1]
         slope = (values[-1] - values[-2]) / (times[-1] - times[-2]).astype(values.dtype)
         beyond = values[-1] if self.ahead == "hold" else values[-1] + slope * ahead.astype(values.dtype)
-        # a step that ends at the last time, up to round-off, belongs to the interval before
-        return jnp.where(ahead > 1e-9 * (times[-1] - times[0]), beyond, series.continued(t))
+        return jnp.where(ahead > 0, beyond, series.continued(t))
 
 
 def _balanced(grid: pdefit.CartesianGrid, along_x: Pair, along_y: Pair) -> tuple[Pair, Pair]:

@@ -39,6 +39,12 @@ def test_its_gradient_is_that_of_the_exact_solution(adjoint, rtol):
     np.testing.assert_allclose(slope, exact(0.7), rtol=rtol)
 
 
+@pytest.mark.parametrize("run", [pdefit.solve, pdefit.simulate])
+def test_a_constant_step_beside_adaptive_steps_is_refused(run):
+    with pytest.raises(pdefit.PdefitError, match="dt = 0.1 and adaptive steps exclude each other; set dt=null"):
+        run(Decay(k=jnp.asarray(0.7)), Y0, TS, dt=0.1, steps=pdefit.Adaptive())
+
+
 def test_it_goes_through_every_transformation():
     def states(k, y0):
         return pdefit.solve(Decay(k=k), y0, TS, **FINE)

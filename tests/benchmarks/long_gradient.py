@@ -29,7 +29,7 @@ import pdefit
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.observations import TargetFile
 from pdefit.data.readers.source import source_of
-from pdefit.integrate.solve import Numerics, frames
+from pdefit.integrate.forward_runs import Numerics, frames
 from pdefit.output.store.adjoint_scratch import CheckpointFile
 from tests.memory_meter import Meter
 

@@ -22,7 +22,7 @@ jax.config.update("jax_enable_x64", True)
 from laboratory import DATA, GAPS, gaps, load, score
 
 import pdefit
-from pdefit.integrate.solve import frames
+from pdefit.integrate.forward_runs import frames
 
 # the rows and columns that the experiment takes
 WINDOW = (1, 56), (1, 61)

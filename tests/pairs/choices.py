@@ -79,7 +79,7 @@ def _parts(name: str) -> list[str]:
 AXES: dict[str, dict[str, Choice]] = {
     "steps": {
         "given": Choice((f"dt={DT}",)),
-        "open": Choice(),
+        "open": Choice((), {"open_steps": True}),
         "adaptive": Choice(("steps=adaptive", "steps.rtol=1e-7", "steps.atol=1e-3"), {"adaptive": True}),
         "jumps": Choice((f"dt={DT}", f"args={{name: inputs, heat: {{name: time_series, method: linear, {_HEAT}}}}}")),
     },
@@ -148,23 +148,7 @@ FAILS: dict[frozenset[tuple[str, str]], str] = {
         )
         for adjoint in ("backsolve", "interpolating")
     },
-    **{
-        frozenset({("steps", "open"), ("solver", solver), ("adjoint", adjoint)}): "its steps err by more than 1e-3"
-        for solver in ("rkc", "imex")
-        for adjoint in ("backsolve", "interpolating")
-    },
 }
-
-# whole rows that are stopped by their certificate: open steps err by more than a continuous adjoint may
-STOPPED = dict.fromkeys(
-    (
-        "open,etdrk4,two cores,backsolve,windows,float32,state,estimated,known",
-        "open,auto,starts of recordings,backsolve,windows,float64,state,stated,known",
-        "open,rk4,starts,interpolating,single,float32,camera,prediction,unknown",
-        "open,kvaerno3,resume,interpolating,single,float64,own,estimated,unknown",
-    ),
-    "the certificate stops a continuous adjoint for the error of open steps",
-)
 
 # where each name of the registry stands in the table: under a choice, or why under none
 PLACES: dict[str, dict[str, str]] = {

@@ -116,7 +116,7 @@ def _of_steps(run: Path) -> np.ndarray:
 
 
 def _case(chosen: dict[str, str]) -> Any:
-    known = choices.fails(chosen) or choices.STOPPED.get(",".join(chosen.values()), "")
+    known = choices.fails(chosen)
     marks = [pytest.mark.xfail(strict=True, reason=known)] if known else []
     return pytest.param(chosen, id=",".join(chosen.values()), marks=marks)
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.trees import named_fields, with_parts
 from pdefit.analysis.discovery.library import CONSTANT
-from pdefit.integrate.solve import frames
+from pdefit.integrate.forward_runs import frames
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Control
 from pdefit.inverse.controls.transforms import Log

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike
 from pdefit._util.errors import PdefitError
 from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, push
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.forward_runs import choose_numerics
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import stepped
-from pdefit.integrate.solve import choose_numerics
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.system import AbstractSystem
 

@@ -16,8 +16,8 @@ from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.control_values import moved
-from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift, residual_changes
 from pdefit.inverse.uncertainty.intervals import Intervals
+from pdefit.inverse.uncertainty.shift_with_finer_steps import finer_grid, first_order_shift, residual_changes
 from pdefit.systems.capabilities import AbstractRefinable
 
 # shifts in half widths of an interval: those beyond the first are reported, those beyond the second spoil the interval

@@ -13,7 +13,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import normal_equations, sum_of_squares, weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
-from pdefit.inverse.uncertainty.discretisation import residual_changes, with_residuals_moved
+from pdefit.inverse.uncertainty.shift_with_finer_steps import residual_changes, with_residuals_moved
 
 # steps of the way along which a control changes, and corrections at its end
 _STEPS, _CORRECTIONS = 10, 3

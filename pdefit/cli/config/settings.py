@@ -245,6 +245,8 @@ class Settings:
             resampled="" if self.uncertainty is None else self.uncertainty.kind,
             solver=self.solver,
             adaptive=self.steps is not None,
+            # a solver that is chosen later may come with adaptive steps
+            open_steps=self.solver is not None and self.dt is None and self.steps is None,
             adjoint=self.adjoint,
             driver=self.driver,
             formulation=self.formulation,

@@ -15,11 +15,11 @@ from pdefit._util.errors import PdefitError
 from pdefit.cli.config.command_line import boolean, options_among
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build import build_experiment
-from pdefit.cli.run.discretisation import refit_finer
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.plan import fit_cost
 from pdefit.cli.run.recorded import at_best, open_run, same_problem
+from pdefit.cli.run.refit_with_half_the_step import refit_finer
 from pdefit.cli.runtime.terminal import say, show_table
 from pdefit.inverse.certify.certificate import Certificate, NormalEquations, certify
 from pdefit.inverse.fit import fit as fitting

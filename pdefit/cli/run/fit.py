@@ -22,7 +22,6 @@ from pdefit.cli.config.settings import Job
 from pdefit.cli.run.bootstrap import bootstrap_summary
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.certify import Certificates
-from pdefit.cli.run.discretisation import steps_of
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.follow import lead
 from pdefit.cli.run.forecast import check_lyapunov
@@ -33,6 +32,7 @@ from pdefit.cli.run.plan import adjoint_summary, compared, memory_summary, plan
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
+from pdefit.cli.run.refit_with_half_the_step import steps_of
 from pdefit.cli.run.source import noise_summary
 from pdefit.cli.run.starts import check_many, minimise_from_starts
 from pdefit.cli.run.switch_bias import switch_bias

@@ -61,7 +61,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     problem, still = following(settings, problem)
     method, chosen, step = None, None, given.dt
     if given.steps is not None:
-        step = None
+        given.steps.refuse_dt(step)
     elif step is None and settings.dt is not None:
         limit = stability_limit(truth, fine, solver)
         step = settings.dt / 2 if limit is None else min(settings.dt / 2, 0.8 * limit)

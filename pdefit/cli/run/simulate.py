@@ -22,7 +22,7 @@ from pdefit.cli.run.source import frame_times
 from pdefit.cli.run.trial import try_step
 from pdefit.data.readers.formats import read_table
 from pdefit.data.readers.locate import locate
-from pdefit.integrate.solve import choose_numerics, frames
+from pdefit.integrate.forward_runs import choose_numerics, frames
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.summary import Summary

@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
-from pdefit.integrate.loop.bends import bends
+from pdefit.integrate.loop.bends import bends, beside_jumps
 from pdefit.integrate.loop.stable_step import demand_values, longest_step
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid, edges_of, frozen_grid
@@ -64,14 +64,16 @@ def adaptive_grid(
     - `steps`: the tolerance.
     - `t0`: the time at which the pass begins.
     - `args`: exogenous inputs of the system.
-    - `ends`: times at which steps end, in addition to observation times; by default the bends of inputs.
+    - `ends`: times at which steps end, in addition to observation times; by default the bends of inputs, and beside jumps.
     """
     embedded_method_of(solver)  # refused here, before anything is compiled
     demand_values([(system, y0)])
     steps.check(system, y0)
     observed, observes_start = edges_of(t0, ts)
     # an error says nothing about what lies between the stages of a step
-    ends = bends(observed, np.inf, courses(system, y0, args, t0, observed[-1])) if ends is None else ends
+    if ends is None:
+        ends = bends(observed, np.inf, courses(system, y0, args, t0, observed[-1]))
+        ends = np.union1d(ends, beside_jumps(system, y0, args, np.union1d(observed, ends)))
     edges = np.union1d(observed, ends[(ends > observed[0]) & (ends < observed[-1])])
     state = _begin(system, solver, steps, y0, jnp.asarray(edges), args)
     longest = longest_step(system, y0, solver)

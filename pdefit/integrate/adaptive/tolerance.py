@@ -70,6 +70,11 @@ class Adaptive(eqx.Module):
         total = sum((squares(name, e, a, b) for (name, e), a, b in fields), start=jnp.zeros(()))
         return jnp.sqrt(total / sum(x.size for x in jax.tree.leaves(error)))
 
+    def refuse_dt(self, dt: float | None) -> None:
+        """Refuse a constant step `dt` beside adaptive steps."""
+        if dt is not None:
+            raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
+
     def check(self, system: AbstractSystem, y0: PyTree) -> None:
         """Refuse an `atol` that names other fields than the state `y0` has."""
         fields = list(named_fields(y0))

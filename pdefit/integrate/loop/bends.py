@@ -1,22 +1,34 @@
-"""Times at which steps end because an input bends there by more than a step can follow."""
+"""Times at which steps end because an input bends there by more than a step can follow, or rates jump."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, PyTree
 
+from pdefit._util.depends import depends
 from pdefit._util.errors import PdefitError
-from pdefit.integrate.loop.time_grid import MOST_STEPS, step_ends
+from pdefit._util.trees import is_traced
+from pdefit.integrate.loop.time_grid import MOST_STEPS, NO_BENDS, step_ends
+from pdefit.integrate.loop.time_loop import precision
 from pdefit.integrate.solvers.method import method_of
 from pdefit.systems.courses import Course
+from pdefit.systems.system import AbstractSystem
 
 # errors of the integral of an input over a step, in units of its mean size over the record and the largest step. A
 # larger one is taken where a smaller one would more than double the steps, and add more than _FEW
 _ERRORS, _FEW = (1e-3, 1e-2, 1e-1), 64
 # part of a step at its ends in which a knot is taken to lie at the end
 _AT_END = 1e-6
+# distance of steps from a jump in round-off of the times, and the rise of a rate that is a jump: in round-off of the
+# largest rate, and in units of the rises beside it
+_BESIDE, _RISE, _STEEP = 8, 1e4, 1e3
+# the random part of the state at which jumps are looked for, so that none is hidden by a zero
+_STIRRED = 1e-3
 
 
 class Passed(NamedTuple):
@@ -77,6 +89,48 @@ def bends(edges: Float[np.ndarray, " E"], dt: float, inputs: Sequence[Course]) -
             ends, middles = np.isin(course.knots, found), (course.knots[1:] + course.knots[:-1]) / 2
             found = np.union1d(np.setdiff1d(found, course.knots), middles[ends[1:] | ends[:-1]])
     return np.setdiff1d(found, edges)
+
+
+def beside_jumps(
+    system: AbstractSystem, y0: PyTree, args: PyTree, ends: Float[np.ndarray, " E"]
+) -> Float[np.ndarray, " J"]:
+    """The times just before and just after each end of a step at which a rate jumps, as at the last knot of an input.
+
+    Steps that end there see one side of the jump: the step before it the left limits, the step after it the right ones.
+    The step across the jump is as short as round-off.
+
+    **Arguments:**
+
+    - `system`, `y0`, `args`: the equations, a state and the exogenous inputs, with their present numbers.
+    - `ends`: times at which steps end, (E,).
+    """
+
+    def rates(t: Array) -> list[Array]:
+        return jax.tree.leaves(system.vector_field(t, y0, args))
+
+    dtype, random = precision(y0), np.random.default_rng(0)
+    round_off = float(jnp.finfo(dtype).eps)
+    try:
+        if is_traced((system, y0, args)) or not any(depends(rates, jnp.zeros((), dtype))):
+            return NO_BENDS
+        sizes = jax.tree.map(lambda x: _STIRRED * (float(np.max(np.abs(x), initial=0.0)) or 1.0), y0)
+        stirred = jax.tree.map(lambda x, s: x + jnp.asarray(s * random.normal(size=x.shape), x.dtype), y0, sizes)
+        near = ends[:, None] + _BESIDE * round_off * np.max(np.abs(ends)) * np.array([-3.0, -1.0, 1.0, 3.0])
+        found = _rates(system, stirred, args, near.astype(dtype))
+    # a plugin fails with any exception, which a step reports better
+    except Exception:
+        return NO_BENDS
+    jumps = np.zeros(ends.size, bool)
+    for rate in (np.asarray(x).reshape(ends.size, 4, -1) for x in found):
+        before, rise, after = np.max(np.abs(np.diff(rate, axis=1)), axis=2).T
+        jumps |= rise > np.maximum(_RISE * round_off * np.max(np.abs(rate)), _STEEP * (before + after))
+    return near[jumps, 1:3].ravel()
+
+
+@eqx.filter_jit
+def _rates(system: AbstractSystem, y: PyTree, args: PyTree, ts: Array | np.ndarray) -> list[Array]:
+    """The rates of all fields of a state at times (E, 4)."""
+    return jax.lax.map(jax.vmap(lambda t: jax.tree.leaves(system.vector_field(t, y, args))), jnp.asarray(ts))
 
 
 def passed_over(ends: Float[np.ndarray, " N"], inputs: Sequence[Course]) -> Passed:

@@ -150,9 +150,12 @@ def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float, bends: np.n
     """
     ts = np.asarray(ts, np.float64)
     if not dt > 0:
-        raise ValueError(f"A step size dt > 0 is expected, but got {dt}")
+        raise PdefitError(f"Constant steps expect dt above 0, but got {dt:g}; set dt larger, or leave it out")
     if ts.size == 0 or ts[-1] == t0 or ts[0] < t0 or np.any(np.diff(ts) <= 0):
-        raise ValueError(f"Observation times must increase from t0 = {t0}, but are {ts}")
+        given = f"{ts.size} from {ts[0]:g} to {ts[-1]:g}" if ts.size else "none"
+        raise PdefitError(
+            f"Steps expect increasing times that begin at t0 = {t0:g} or later, but got {given}; sort them"
+        )
     edges, observes_start = edges_of(t0, ts)
     duration = np.diff(edges)
     if (ts[-1] - t0) / dt > MOST_STEPS:

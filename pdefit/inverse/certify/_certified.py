@@ -188,6 +188,15 @@ class Certified:
         own = ROUND_OFF if isinstance(self.driver, Hosted) else self.whole.runner.adjoint.accuracy
         return self.residuals.limit(own)
 
+    def remedy(self, otherwise: str) -> str:
+        """The remedy of a wrong gradient: `otherwise`, unless a continuous adjoint computes it."""
+        if not self.whole.runner.adjoint.other_steps:
+            return otherwise
+        return (
+            "a continuous adjoint errs as the steps do, and more than they explain is wrong: use adjoint=checkpointed, or a "
+            "smaller dt (steps.rtol)"
+        )
+
     @functools.cached_property
     def rounded(self) -> float:
         """The largest relative error of a gradient that the round-off of residuals explains.

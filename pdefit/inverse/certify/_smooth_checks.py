@@ -12,7 +12,7 @@ from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import WEIGHTED, normal_equations
 from pdefit.inverse.objective.functional import Functional
-from pdefit.inverse.uncertainty.discretisation import with_residuals_moved
+from pdefit.inverse.uncertainty.shift_with_finer_steps import with_residuals_moved
 
 # cosine between the tangent of an unknown and the change of the residuals, and the ratio of their lengths
 _ALIKE, _AS_LONG = 0.5, 1.5

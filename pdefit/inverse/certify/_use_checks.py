@@ -23,8 +23,10 @@ def gradient_of_the_run(subject: Certified) -> list[Check]:
     """Checks of value and gradient of J, where an optimizer uses them."""
     if not subject.used.gradient:
         return []
-    remedy = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
-    slopes = _slopes(subject, f"{subject.kind}gradient", subject.shifted, subject.gradient, subject.accuracy, remedy)
+    wrong = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
+    slopes = _slopes(
+        subject, f"{subject.kind}gradient", subject.shifted, subject.gradient, subject.accuracy, subject.remedy(wrong)
+    )
     return [_finite(subject.gradient[1]), *slopes]
 
 

@@ -56,7 +56,7 @@ def each_control(subject: Certified) -> list[Check]:
             answer = tangent.scaled(residuals.sizes)
             # relative to the size that a random w gives it
             gap = over(abs(float(np.vdot(gradient, v)) - float(np.vdot(w, answer))), float(np.linalg.norm(answer)))
-            remedy = "the adjoint is wrong: compare with adjoint=store_all"
+            remedy = subject.remedy("the adjoint is wrong: compare with adjoint=store_all")
             limit = residuals.limit(residuals.objective.runner.adjoint.accuracy)
             if gap > limit:
                 limit = max(limit, of_steps(residuals, v, tangent))

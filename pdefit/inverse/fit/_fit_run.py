@@ -1,6 +1,5 @@
 """The bookkeeping of a fit: stages, rounds and evaluations, the best point, and the state from which a fit resumes."""
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
@@ -17,7 +16,7 @@ from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.result import Fit, Place, Progress, Record, records, saved_weights
 from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.smoothness import SMOOTHINGS
-from pdefit.inverse.fit.stages import Stage, keeps, new_weights, prepares, resized, same_windows, with_windows
+from pdefit.inverse.fit.stages import Stage, keeps, new_weights, prepared, prepares, resized, same_windows, with_windows
 from pdefit.inverse.fit.stop import best_point, reached
 from pdefit.inverse.fit.unstable_steps import explain_growth, near_stability, suits
 from pdefit.inverse.objective.abstract import Objective
@@ -25,6 +24,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.spread import agreed
 from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.inverse.optimizers.base import AbstractOptimizer
+from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 class FitRun(Generic[Objective]):
@@ -56,13 +56,9 @@ class FitRun(Generic[Objective]):
         """Evaluations so far, of all stages."""
         return self.place.iterations
 
-    def _move(self, **changes: object) -> None:
-        """Change the place of the fit."""
-        self.place = dataclasses.replace(self.place, **changes)
-
     def _note(self, event: str) -> None:
         """Keep a sentence about an event for the result."""
-        self._move(events=(*self.place.events, event))
+        self.place.events += (event,)
 
     # --- stages and rounds -------------------------------------------------------------------------------------------
 
@@ -72,23 +68,40 @@ class FitRun(Generic[Objective]):
             if self.carry is None and self._left() > 0:
                 self._enter()
             self._rounds()
-            self._move(stage=self.place.stage + 1, round=0, settled=False)
+            self.place.stage, self.place.round, self.place.settled = self.place.stage + 1, 0, False
             self.carry = None
 
     def _enter(self) -> None:
         """Begin a stage: its windows, and what to return to if the model blows up in them."""
-        sigma = self.functional.observations.sigma
-        self._move(windows_before=self.place.windows)
+        sigma, before = self.functional.observations.sigma, self._formulation
+        self.place.windows_before = self.place.windows
         self.sigma_before, self.theta_before = sigma, self.theta
-        formulation = self.stages[self.place.stage].formulation
-        if prepares(self.own, formulation):
+        if prepares(self.own, self.stages[self.place.stage].formulation):
             self._use(self.place.stage, sigma)
-        elif not keeps(self.own, self.stages[self.place.windows].formulation if self.place.windows >= 0 else None):
+        elif not keeps(self.own, before):
             self._use(-1, sigma)
         else:
-            self._move(events=(*self.place.events, *same_windows(self.stages, self.place.stage, self.place.windows)))
+            self.place.events += same_windows(self.stages, self.place.stage, self.place.windows)
         self._carry_over()
+        if prepared(self.own, before, self._formulation):
+            self._return_to_guess()
         self._weigh(None, None)
+
+    def _return_to_guess(self) -> None:
+        """Begin at the guess if J is larger where the stages that prepared have ended."""
+        guess = self.own.theta0
+        there = float(self.driver.value(self.functional, jnp.asarray(self.theta)))
+        here = float(self.driver.value(self.steps.suited(self.functional, guess), guess))
+        if np.isfinite(here) and not there <= here:
+            ended = f"J is {here:.4g} at the guess, and {there:.4g} where the stages before ended"
+            self._note(f"stage {self.place.stage + 1}: {ended}; begun at the guess")
+            self.theta = guess
+            self._with_steps(*self.steps.start(self.functional, guess))
+
+    @property
+    def _formulation(self) -> AbstractFormulation | None:
+        """The formulation of the windows in force; None for the fit's own."""
+        return None if self.place.windows < 0 else self.stages[self.place.windows].formulation
 
     def _carry_over(self) -> None:
         """Take the point reached to the windows in force, with steps that suit it."""
@@ -110,9 +123,8 @@ class FitRun(Generic[Objective]):
 
     def _use(self, windows: int, sigma: Mapping[str, Any]) -> None:
         """Minimise with the windows of a stage and these weights from now on."""
-        self._move(windows=windows)
-        formulation = None if windows < 0 else self.stages[windows].formulation
-        self.functional = with_windows(self.own, formulation).reweighted(sigma).with_roughness(self.roughness)
+        self.place.windows = windows
+        self.functional = with_windows(self.own, self._formulation).reweighted(sigma).with_roughness(self.roughness)
         self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
@@ -127,7 +139,8 @@ class FitRun(Generic[Objective]):
             if reweight is None and settled:
                 return
             # settled rounds keep the weights, because the loss reported last belongs to them
-            self._move(settled=settled or self.place.round + 1 == rounds, round=self.place.round + 1)
+            self.place.round += 1
+            self.place.settled = settled or self.place.round == rounds
             self.carry = None
 
     def _weigh(self, reweight: AbstractReweight | None, product: Callable | None) -> bool:
@@ -150,7 +163,7 @@ class FitRun(Generic[Objective]):
         if self.carry is None:
             if self._left() <= 0:
                 return
-            self._move(count=0)
+            self.place.count = 0
         self.carry = carry = self.carry or first_carry(self.functional, optimizer, self.theta)
         limit = self.stages[self.place.stage].max_iterations
         if self.budget is not None:
@@ -168,7 +181,9 @@ class FitRun(Generic[Objective]):
             self._account(log, done, elapsed)
             self._watch(log, done)
             if self.callback is not None:
-                self.callback(self._progress(done, limit))
+                new, theta = self.history[len(self.history) - done :], np.asarray(self.theta)
+                place = self.place.stage, len(self.stages), self.iterations, limit
+                self.callback(Progress(*place, self.loss, new, self.functional, theta, self.state))
             most = self.steps.most(self.functional, self.place.count)
             chunk = min(power_of_two(done / max(elapsed, 1e-9)), most or MOST)
         self.converged = bool(optimizer.converged(carry.state)) and not self.steps.due
@@ -180,7 +195,7 @@ class FitRun(Generic[Objective]):
     def _compile(self, optimizer: AbstractOptimizer, carry: Carry) -> None:
         begin = time.perf_counter()
         self.driver.advance(self.functional, optimizer, carry, 0)
-        self._move(compiling=self.place.compiling + time.perf_counter() - begin)
+        self.place.compiling += time.perf_counter() - begin
 
     def _renew(self, optimizer: AbstractOptimizer, carry: Carry) -> Carry:
         """Restart from the best point with new steps if the present steps do not suit it."""
@@ -207,7 +222,7 @@ class FitRun(Generic[Objective]):
         worst = float(np.max(np.asarray(log.growth[:done]), where=counts, initial=0.0))
         # where steps do not suit and will be chosen anew, they are the reason
         if worst > EXPLOSIVE and not self.place.watched and suits(self.functional, jnp.asarray(self.theta)):
-            self._move(watched=True)
+            self.place.watched = True
             self._note(explain_growth(self.functional, jnp.asarray(self.theta), worst, self.driver.watched_gradient))
 
     # --- saving and going on -----------------------------------------------------------------------------------------
@@ -242,25 +257,17 @@ class FitRun(Generic[Objective]):
 
     def _account(self, log: EvaluationLog, done: int, elapsed: float) -> None:
         assert self.carry is not None
-        self._move(evaluating=self.place.evaluating + elapsed)
+        self.place.evaluating += elapsed
         self.steps.blown_up = not (self.iterations or self.functional.steps or np.isfinite(self.carry.best_value))
         if np.isfinite(self.carry.best_value):
             self.theta, self.loss = best_point(self.carry), float(self.carry.best_value)
             accepted, finished = bool(np.any(log.accepted[:done])), bool(self.carry.done)
             if self.steps.looks(self.functional, self.place.count + done, accepted, finished):
                 self.steps.look(self.functional, self.theta)
-        self._record(log, done, elapsed)
-        self._move(count=self.place.count + done)
-
-    def _progress(self, done: int, limit: int) -> Progress:
-        new, theta = self.history[len(self.history) - done :], np.asarray(self.theta)
-        place = self.place.stage, len(self.stages), self.iterations, limit
-        return Progress(*place, self.loss, new, self.functional, theta, self.state)
-
-    def _record(self, log: EvaluationLog, done: int, elapsed: float) -> None:
         new = records(log, done, elapsed, self.iterations, self.place.stage + 1, self.steps.error)
         self.history += new
-        self._move(iterations=self.iterations + done)
+        self.place.iterations += done
+        self.place.count += done
         for record in new:
             if not np.isfinite(record.loss):
                 self._note(f"iteration {record.iteration}: the loss is not finite, the step was rejected and reduced")

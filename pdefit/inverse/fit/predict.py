@@ -12,8 +12,8 @@ from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.data.observations import Observations
+from pdefit.integrate.forward_runs import frames
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.integrate.solve import frames
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.at_points import At

@@ -37,6 +37,7 @@ class Choices:
     - `system`: the class of the equations; None where it is not known yet.
     - `solver`: the solver; None for one that suits the equations.
     - `adaptive`: whether steps are adaptive.
+    - `open_steps`: whether the size of constant steps is left open.
     - `adjoint`, `driver`, `formulation`, `observe`: the strategies of the fit.
     - `stages`: the stages; none for those that suit the unknowns.
     - `states`: the kinds of the unknown states, `initial` and `node`.
@@ -48,6 +49,7 @@ class Choices:
     system: type[AbstractSystem] | None = None
     solver: diffrax.AbstractSolver | None = None
     adaptive: bool = False
+    open_steps: bool = False
     adjoint: AbstractAdjoint = Checkpointed()
     driver: AbstractDriver = dataclasses.field(default_factory=Traced)
     formulation: AbstractFormulation = Single()
@@ -68,6 +70,7 @@ class Choices:
             system=type(objective.problem.system),
             solver=objective.runner.solver,
             adaptive=objective.steps is not None,
+            open_steps=objective.steps is None and objective.asked_dt is None,
             adjoint=objective.runner.adjoint,
             formulation=objective.formulation,
             observe=objective.problem.observe,
@@ -126,6 +129,11 @@ def _of_one_fit(c: Choices) -> Iterator[str]:
     differentiated = any(s.optimizer.tangents or isinstance(s.optimizer, products) for s in c.stages)
     if differentiated or c.kinds & {"bootstrap", "profile", "members"}:
         yield from _message(demand_tangents, c.adjoint)
+    if c.adjoint.other_steps and c.open_steps and not isinstance(c.solver, diffrax.AbstractERK | None):
+        yield (
+            f"{type(c.adjoint).__name__} is a continuous adjoint, whose gradient errs as the steps do, and steps of "
+            f"{type(c.solver).__name__} that are left open are long; use adjoint=checkpointed, or set dt, or steps=adaptive"
+        )
     hosted = isinstance(c.driver, Hosted)
     if hosted and c.kinds & {"recordings", "members"}:
         yield "Hosted evaluates one recording; use Traced for many, with batch=Loop() if memory is short"

@@ -1,5 +1,6 @@
 """Renewal of the steps of a fit, frozen adaptive or constant, if they no longer suit its best point."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -26,6 +27,7 @@ _HALVINGS = 4
 _OFTEN, _SELDOM = 16, 8
 
 
+@dataclasses.dataclass
 class StepWatch:
     """The steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
 
@@ -37,11 +39,12 @@ class StepWatch:
     The methods take the objective in force and a point theta, (p,).
     """
 
-    def __init__(self):
-        self.error: float | None = None
-        self.chosen: float | None = None
-        self.unstable = self.blown_up = self.halved = False
-        self.stable: float | None = None
+    error: float | None = None
+    chosen: float | None = None
+    stable: float | None = None
+    unstable: bool = False
+    blown_up: bool = False
+    halved: bool = False
 
     @property
     def due(self) -> bool:
@@ -165,8 +168,7 @@ class StepWatch:
 
     def numbers(self) -> dict[str, Any]:
         """The numbers of this object that a saved state holds."""
-        names = ("error", "chosen", "unstable", "stable", "blown_up", "halved")
-        return {name: getattr(self, name) for name in names}
+        return dataclasses.asdict(self)
 
     def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
         """The functional with the steps of a saved state.
@@ -177,9 +179,7 @@ class StepWatch:
         - `numbers`: what `numbers` returned.
         - `arrays`: those of the state.
         """
-        self.error, self.chosen = numbers["error"], numbers["chosen"]
-        self.unstable, self.stable = bool(numbers.get("unstable")), numbers.get("stable")
-        self.blown_up, self.halved = bool(numbers.get("blown_up")), bool(numbers.get("halved"))
+        vars(self).update({name: numbers[name] for name in vars(self)})
         if not is_adaptive(functional):
             return self.applied(functional)
         return functional.with_time_grid(saved_grid(arrays, functional.time_grid))

@@ -183,7 +183,7 @@ class Progress(NamedTuple):
     state: Callable[[], RunState]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Place:
     """The place of a fit in its stages, as numbers and text that a file can hold.
 

@@ -123,6 +123,19 @@ def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
     return not own.controls.states.items and not (before is not None and before.partial)
 
 
+def prepared(own: AbstractObjective, before: AbstractFormulation | None, now: AbstractFormulation | None) -> bool:
+    """Test for a stage with the fit's own formulation after one that prepared it with another one.
+
+    What lowers J in windows may raise it on the whole record, so the guess may be the better start.
+
+    **Arguments:**
+
+    - `own`: the functional of the fit.
+    - `before`, `now`: the formulations in force; None for the fit's own.
+    """
+    return now in (None, own.formulation) and before not in (None, own.formulation)
+
+
 def same_windows(stages: Sequence[Stage], stage: int, before: int) -> tuple[str, ...]:
     """Sentence about a stage that goes on with the windows of stage `before`; none if that has one trajectory."""
     if before < 0 or not isinstance(stages[before].formulation, Segments):

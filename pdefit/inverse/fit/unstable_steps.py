@@ -14,9 +14,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, with_space
+from pdefit.integrate.forward_runs import Numerics, states
 from pdefit.integrate.loop.eigenvalues import eigenvalues, stable_part
 from pdefit.integrate.loop.stable_step import BEYOND, SHARE, real_stability, stated_step
-from pdefit.integrate.solve import Numerics, states
 from pdefit.integrate.solvers.method import AbstractStaged
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional

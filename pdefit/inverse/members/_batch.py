@@ -59,6 +59,12 @@ def _advanced(
 
 
 @eqx.filter_jit
+def values(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array]:
+    """J of every member."""
+    return (members.each(lambda functional, x: functional.value(x), theta, batch=batch),)
+
+
+@eqx.filter_jit
 def equations(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array, Array, Array]:
     """J, its gradient and the Gauss-Newton matrix of every member."""
 

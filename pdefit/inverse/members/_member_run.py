@@ -14,7 +14,7 @@ from pdefit._util.saved_state import RunState, pack, unpack
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.fit.renew_steps import StepWatch, are_due, saved_grid
-from pdefit.inverse.fit.stages import Stage, keeps, prepares
+from pdefit.inverse.fit.stages import Stage, keeps, prepared, prepares
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -121,19 +121,30 @@ class MemberRun:
 
     def _enter(self) -> None:
         """Begin a stage at the end of the stage before."""
-        formulation = self.stages[self.stage].formulation
+        before, formulation = self._formulation, self.stages[self.stage].formulation
         if prepares(self.own.first, formulation):
             self._use(self.stage)
-        elif not keeps(self.own.first, self._formulation):
+        elif not keeps(self.own.first, before):
             self._use(-1)
         size = self.members.theta0.shape[1]
-        before = self.now.theta
-        theta = np.concatenate([before[:, :size], np.asarray(self.own.theta0)[:, before.shape[1] : size]], 1)
+        carried = self.now.theta
+        theta = np.concatenate([carried[:, :size], np.asarray(self.own.theta0)[:, carried.shape[1] : size]], 1)
         self.now = self.now._replace(theta=theta)
         # a member that blew up in windows may be fine without
         self.now.used[:], self.now.ended[:], self.now.anew[:] = 0, False, False
         self._renew(np.arange(self.own.count))
+        if prepared(self.own.first, before, self._formulation):
+            self._return_to_start()
         self._fill(self._size(self.own.count))
+
+    def _return_to_start(self) -> None:
+        """Begin at the start of each member whose J is larger where the stages that prepared have ended."""
+        (there,), carried = self.evaluated(_batch.values), self.now.theta
+        self.now = self.now._replace(theta=np.array(self.members.theta0))
+        (here,) = self.evaluated(_batch.values)
+        better = np.isfinite(here) & ~(there <= here)
+        self.now.theta[~better] = carried[~better]
+        self._renew(np.flatnonzero(better))
 
     @property
     def _formulation(self) -> AbstractFormulation | None:

@@ -16,9 +16,9 @@ from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import step_error
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.forward_runs import Numerics
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import settle
-from pdefit.integrate.solve import Numerics
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
@@ -116,11 +116,10 @@ class Functional(AbstractRecord):
         if steps is None:
             lay_out = partial(laid_out, self.formulation, self.at, self.theta0, ts)
             solver, self.dt, self.layout = constant_steps(self.problem, solver, dt, lay_out)
-        elif dt is None:
+        else:
+            steps.refuse_dt(dt)
             grid = frozen_steps(self.problem, self.starts(self.problem), ts, layout, solver, steps)
             self.dt, self.layout = grid.smallest, eqx.tree_at(lambda x: x.time_grid, layout, grid)
-        else:
-            raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
         runner = TrajectoryRunner(settle([], None, solver), adjoint or Checkpointed(), batch or Vmap())
         self.runner = runner.resolve_for(self.controls.extremes(self.problem), self.layout.time_grid)
 

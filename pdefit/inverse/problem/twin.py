@@ -16,8 +16,8 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.trees import demand_float64, promoted
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.forward_runs import choose_numerics, frames, states
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.integrate.solve import choose_numerics, frames, states
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractRefinable
 from pdefit.systems.system import AbstractSystem

@@ -13,7 +13,7 @@ from pdefit._util.trees import named_fields, with_parts
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.bends import bends, refuse_stages_beyond
+from pdefit.integrate.loop.bends import bends, beside_jumps, refuse_stages_beyond
 from pdefit.integrate.loop.nudge import Nudge
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
 from pdefit.integrate.loop.time_grid import TimeGrid, cropped_like, stack_grids
@@ -166,10 +166,12 @@ def laid_out(
     - `dt`: the largest step, in the system's time unit.
     """
     here = inputs_of(at(theta), ts)
-    moved = theta + _MOVED * np.random.default_rng(0).normal(size=theta.shape)
-    pairs = zip(here, inputs_of(at(moved), ts) if here else here, strict=True)
+    moved = at(theta + _MOVED * np.random.default_rng(0).normal(size=theta.shape))
+    pairs = zip(here, inputs_of(moved, ts) if here else here, strict=True)
     fixed = [x for pair in pairs if np.array_equal(pair[0].knots, pair[1].knots) for x in pair]
-    return formulation.layout(ts, dt, bends(ts, dt, fixed))
+    found = bends(ts, dt, fixed)
+    beside = beside_jumps(moved.system, moved.y0, moved.args, np.union1d(ts, found))
+    return formulation.layout(ts, dt, np.union1d(found, beside))
 
 
 def constant_steps(

@@ -61,8 +61,8 @@ class AbstractContinuous(AbstractReverse):
         a' = -(df/dy)^T a,    dJ/dp = integral of (df/dp)^T a,    backward through each interval between observations
 
     The gradient is that of the differential equation, not of its steps. It differs from that of the discrete trajectory by
-    about the error of the trajectory, and equals it as the steps go to zero. A certificate allows 1e-6, and that error
-    where the solver is no explicit Runge-Kutta method. There are no tangents.
+    about the error of the trajectory, and equals it as the steps go to zero. A certificate allows 1e-6, or that error up
+    to 1e-3. Of solvers that are no explicit Runge-Kutta methods, steps are expected. There are no tangents.
 
     What observations add to a between intervals is differentiated automatically. Through an interval a is scaled to norm
     one, so that neither its unit nor the smallest number of its precision matters.

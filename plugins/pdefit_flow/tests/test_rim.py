@@ -221,9 +221,6 @@ def test_diagnostics_of_a_window_know_its_rim():
         assert off[1] < 0.6 * off[0] and off[1] < (0.04 if name == "enstrophy" else 0.02), (name, off)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="row 14: a step that starts at the last time of a rim takes its rate from before it"
-)
 def test_a_forecast_from_the_last_time_of_the_rim_keeps_no_divergence():
     system = driven(window(4), vectors(window(4)))[0]
     around = system.rim.edges(system.grid, 1.0)

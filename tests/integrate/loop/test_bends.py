@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.integrate.loop.bends import bends, passed_over
+from pdefit._util.trees import cast
+from pdefit.integrate.forward_runs import Numerics, frames
+from pdefit.integrate.loop.bends import bends, beside_jumps, passed_over
 from pdefit.integrate.loop.time_grid import constant_grid, step_ends
-from pdefit.integrate.solve import Numerics, frames
 from pdefit.inverse.objective.compiled import GRADIENT, VALUE, normal_equations
 from pdefit.inverse.objective.passed_inputs import passed_inputs
 from pdefit.inverse.objective.variants import shortened
@@ -255,6 +256,61 @@ def test_solvers_that_prepare_their_steps_take_doses_too(solver, dt):
     system = Layer(rate=doses()["rate"], grid=pdefit.CartesianGrid((4,), (1.0,), boundary=pdefit.boundaries.Periodic()))
     found = pdefit.simulate(system, system.init(None), TS, solver=solver, dt=dt).values["u"]
     np.testing.assert_allclose(found, np.repeat(exact(TS)[:, None], 4, axis=1), rtol=1e-3, atol=1e-9)
+
+
+class Switched(Layer):
+    """The same ring under a rate that jumps from 1 to 3 at 0.7."""
+
+    def reaction(self, t, y, args):
+        return Field(jnp.where(t < 0.7, 1.0, 3.0) * jnp.ones_like(y.u))
+
+
+def switched(cls=Switched, dtype=float):
+    grid = pdefit.CartesianGrid((4,), (1.0,), boundary=pdefit.boundaries.Periodic())
+    return cast(cls(rate=doses()["rate"], grid=grid), dtype), Field(jnp.zeros(4, dtype))
+
+
+SIDES = np.array([0.0, 0.7, 1.4])
+
+
+@pytest.mark.parametrize(
+    ("solver", "given"),
+    [
+        (pdefit.solvers.RK4(), {"dt": 0.35}),
+        (pdefit.solvers.RKC(3), {"dt": 0.35}),
+        (pdefit.solvers.IMEX(), {"dt": 0.35}),
+        (pdefit.solvers.ETDRK4(), {"dt": 0.35}),
+        (diffrax.Kvaerno3(), {"dt": 0.35}),
+        (diffrax.Tsit5(), ADAPTIVE),
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_steps_beside_a_jump_see_one_side(solver, given):
+    system, y0 = switched()
+    found = pdefit.simulate(system, y0, SIDES, solver=solver, **given).values["u"][:, 0]
+    np.testing.assert_allclose(found, [0.0, 0.7, 2.8], rtol=1e-13)
+
+
+def test_steps_beside_a_jump_see_one_side_in_single_precision_and_windows():
+    system, y0 = switched(dtype="float32")
+    found = pdefit.simulate(system, y0, SIDES, dt=0.35).values["u"][:, 0]
+    np.testing.assert_allclose(found, [0.0, 0.7, 2.8], rtol=2e-6)
+    system, y0 = switched()
+    data = pdefit.Observations.build(SIDES, {"u": np.outer([0.0, 0.7, 2.8], np.ones(4))}, sigma=1.0)
+    windows = pdefit.formulations.Segments(0.7)
+    one = pdefit.Functional(
+        pdefit.Problem(system, y0), data, {"D": pdefit.transforms.Log()}, dt=0.35, formulation=windows
+    )
+    assert float(VALUE(one, one.theta0)) < 1e-25
+
+
+def test_rates_without_jumps_at_ends_keep_their_steps():
+    system, y0 = switched()
+    assert not beside_jumps(system, y0, None, np.array([0.0, 1.0, 1.4])).size
+    # an interpolated input has kinks, which are no jumps of the rates
+    assert not beside_jumps(*switched(Layer), None, np.union1d(TS, KNOTS)).size
+    # 0.7 is rounded up in single precision
+    assert beside_jumps(*switched(dtype="float32"), None, SIDES).size == beside_jumps(system, y0, None, SIDES).size == 2
 
 
 def test_windows_and_beginnings_have_the_same_ends():

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from pdefit import PdefitError
 from pdefit.integrate.loop.time_grid import constant_grid, stack_grids
 
 
@@ -38,5 +39,7 @@ def test_shorter_plans_are_padded_with_nothing_to_do():
     ("t0", "ts", "dt"), [(0.0, [1.0, 1.0], 0.1), (2.0, [1.0], 0.1), (0.0, [1.0], 0.0), (0.0, [], 0.1)]
 )
 def test_impossible_plans_are_refused(t0, ts, dt):
-    with pytest.raises(ValueError):
+    with pytest.raises(
+        PdefitError, match="expect dt above 0" if dt == 0.0 else "expect increasing times that begin at t0"
+    ):
         constant_grid(t0, np.asarray(ts), dt)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from problems import VALUE, fisher, fisher_functional, planets_functional, stable
-from small_systems import Lines
+from small_systems import Decay, Lines
 
 import pdefit
 from pdefit._util.trees import cast
@@ -189,3 +189,35 @@ def test_numbers_of_any_size_are_reached_from_zero(transform):
     found = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
     assert found.converged and found.iterations < 20
     np.testing.assert_allclose([found.problem.system.a, found.problem.system.b], [3e4, 2.0], rtol=1e-9)
+
+
+# --- stages that lead away from a better guess ------------------------------------------------------------------------
+
+LM = pdefit.optimizers.LevenbergMarquardt()
+AWAY = [pdefit.Stage(LM, 10, pdefit.formulations.Single(until=0.3)), pdefit.Stage(LM, 1, pdefit.formulations.Single())]
+
+
+def decay_from(guess, early):
+    """A decay with the rate 0.7, of which the frames before 0.3 are read wrong by so much."""
+    truth, ts = Decay(k=0.7), np.linspace(0.0, 3.0, 11)
+    u = np.array(pdefit.simulate(truth, truth.init(None), ts, dt=0.1).values["u"])
+    u[1] += early
+    problem = pdefit.Problem(Decay(k=guess), truth.init(None))
+    data = pdefit.Observations.build(ts, {"u": u}, sigma=0.1)
+    return pdefit.Functional(problem, data, {"k": pdefit.transforms.Log()}, dt=0.1)
+
+
+@pytest.mark.parametrize("join", [lambda f: f, lambda f: pdefit.Recordings([f, f])], ids=["one", "recordings"])
+def test_a_stage_begins_at_the_guess_if_what_prepared_it_led_away(join):
+    found = pdefit.fit(join(decay_from(0.72, 0.4)), AWAY)
+    assert found.history[-1].loss == pytest.approx(found.loss_initial, rel=1e-12)
+    assert any("stage 2: J is" in e and e.endswith("begun at the guess") for e in found.events)
+
+
+def test_members_begin_at_their_guess_if_what_prepared_it_led_away():
+    members = pdefit.Members.of([decay_from(0.72, 0.4), decay_from(2.0, 0.0)])
+    found = pdefit.fit_members(members, AWAY)
+    guess = [float(members.member(e).value(x)) for e, x in enumerate(members.theta0)]
+    assert found.loss[0] == pytest.approx(guess[0], rel=1e-12)
+    # what the stages carried is the better start of the second
+    assert found.loss[1] < 1e-3 * guess[1]

@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from pdefit._util.trees import demand_float64
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.bends import Passed, bends, passed_over, refuse_stages_beyond
+from pdefit.integrate.loop.bends import Passed, bends, beside_jumps, passed_over, refuse_stages_beyond
 from pdefit.integrate.loop.stable_step import choose_steps, demand_values, settle
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, edges_of, step_ends
@@ -43,20 +43,22 @@ class Numerics(NamedTuple):
         return Stepper(system, self.solver, self.args)
 
     def bends(self, system: AbstractSystem, y0: PyTree, ts: np.ndarray, t0: float) -> np.ndarray:
-        """The times at which steps end because an input bends there, (B,).
+        """The times at which steps end because an input bends there, or beside a jump, (B,).
 
         **Arguments:** as of `grid`.
         """
         if not (ts.size and ts[-1] > t0):
             return np.zeros(0)
-        return self._bends(courses(system, y0, self.args, t0, ts[-1]), ts, t0)
-
-    def _bends(self, inputs: Sequence[Course], ts: np.ndarray, t0: float) -> np.ndarray:
-        """The bends of inputs at which steps end."""
-        found = bends(edges_of(t0, ts)[0], self.dt if self.steps is None else np.inf, inputs)
+        found = self._bends(courses(system, y0, self.args, t0, ts[-1]), ts, t0)
+        edges = np.union1d(edges_of(t0, ts)[0], found)
+        found = np.union1d(found, beside_jumps(system, y0, self.args, edges))
         if found.size and self.steps is None:
             refuse_stages_beyond(self.solver)
         return found
+
+    def _bends(self, inputs: Sequence[Course], ts: np.ndarray, t0: float) -> np.ndarray:
+        """The bends of inputs at which steps end."""
+        return bends(edges_of(t0, ts)[0], self.dt if self.steps is None else np.inf, inputs)
 
     def passed(self, system: AbstractSystem, y0: PyTree, ts: np.ndarray) -> Passed:
         """The input that constant steps from ts[0] on miss the most.
@@ -105,6 +107,7 @@ def choose_numerics(
     demand_values([(system, (y0, args)) for system, y0 in problems])
     solver = RK4() if solver is None else solver
     if steps is not None:
+        steps.refuse_dt(dt)
         return Numerics(settle(problems, None, solver), np.inf, steps, args)
     return Numerics(*choose_steps(problems, dt, solver, args=args), None, args)
 

@@ -16,7 +16,7 @@ import pdefit
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.compiled import weighted
-from pdefit.inverse.uncertainty.discretisation import finer_grid, first_order_shift, residual_changes
+from pdefit.inverse.uncertainty.shift_with_finer_steps import finer_grid, first_order_shift, residual_changes
 
 LM = pdefit.optimizers.LevenbergMarquardt(tolerance=1e-12, decrement=0.0)
 
