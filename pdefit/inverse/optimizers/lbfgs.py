@@ -122,7 +122,7 @@ class _State(NamedTuple):
     first_norm: Array
     # line searches in a row that began with steepest descent and failed
     restarts: Array
-    # J when it last fell by more than its round-off, and the number of steps since then
+    # J when it last fell by more than its round-off, and the steps and trials within round-off since then
     mark: Array
     unfallen: Array
     course: Course
@@ -137,8 +137,8 @@ class LBFGS(AbstractOptimizer):
 
     Components on a bound are held if descent leads beyond it, and a step ends at the first bound that it meets.
 
-    In float32 the gradient is better than J. So steps go on within the round-off of J, and end when J has not fallen by
-    more than that in as many steps as there are gradients in memory. The fit has then converged only if such a fall would
+    In float32 the gradient is better than J. So steps go on within the round-off of J. They end when J has not fallen by
+    more than that in as many evaluations as there are gradients in memory. The fit has then converged only if such a fall would
     move nothing by more than a tenth of its standard error.
 
     **Arguments:**
@@ -200,9 +200,10 @@ class LBFGS(AbstractOptimizer):
         whole = state.search.step < state.search.limit
         little = self.value_tolerance * jnp.abs(value)
         fell_little = accept & whole & ~first & (before.value - value <= little) & (noise <= little)
-        # the gradient is better than J: steps go on within its round-off until their whole memory was taken there
+        # the gradient is better than J: the search goes on within its round-off for as many trials as it remembers
         fell = first | (state.mark - value > noise)
-        unfallen = jnp.where(fell, 0, state.unfallen + moved)
+        hidden = moved | (-state.search.step * state.search.slope0 <= noise)
+        unfallen = jnp.where(fell, 0, state.unfallen + hidden)
         blocked = state.box.blocked(theta, -gradient)
         changed = begin_anew & jnp.any(blocked != state.box.blocked(before.theta, -before.gradient))
 
