@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import size_in_bytes
+from pdefit._util.trees import is_traced
 
 # largest 64-bit integer: JAX holds seeds and counts of iterations in one
 _LARGEST = 2**63 - 1
@@ -109,6 +110,26 @@ def is_list(value: Any, test: Callable[[Any], bool]) -> bool:
     return isinstance(value, list | tuple) and all(map(test, value))
 
 
+def check_rule(owner: str, name: str, hint: Any, value: Any) -> None:
+    """Refuse a value from Python that breaks the rule of its annotation.
+
+    **Arguments:**
+
+    - `owner`, `name`: the class or function, and its argument.
+    - `hint`, `value`: the annotation, and what came; a traced value is taken.
+    """
+    plain = value if is_traced(value) else getattr(value, "item", lambda: value)()
+    for rule in getattr(hint, "__metadata__", ()):
+        if isinstance(rule, Expected) and not is_traced(value) and (is_text(plain) or not rule.test(plain)):
+            raise PdefitError(f"{name} of {owner} expects {rule.words}, but got {value!r}")
+
+
+def check_fields(module: Any) -> None:
+    """Refuse a dataclass with a field that breaks the rule of its annotation."""
+    for field in dataclasses.fields(module):
+        check_rule(type(module).__name__, field.name, field.type, getattr(module, field.name))
+
+
 Number = Annotated[float, Expected("a number", is_number, float)]
 WholeNumber = Annotated[int, Expected("a whole number", is_whole)]
 Count = Annotated[int, count()]
@@ -118,6 +139,7 @@ Share = Annotated[float, Expected("a number from 0 to 1", lambda x: is_measure(x
 Size = Annotated[str | float, Expected("a size like '2 GB'", is_size)]
 # numbers of a control
 Positive = Annotated[float, Expected("a positive number", lambda x: is_measure(x) and 0 < float(x) < math.inf, float)]
+NonNegative = Annotated[float, Expected("a number of 0 or more", lambda x: is_number(x) and x >= 0, float)]
 Pair = Annotated[
     tuple[float, float],
     Expected("two numbers", lambda x: is_list(x, is_measure) and len(x) == 2, lambda x: tuple(map(float, x))),

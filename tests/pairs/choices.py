@@ -141,14 +141,7 @@ PLAIN: Chosen = {axis: next(iter(names)) for axis, names in AXES.items()}
 
 _MANY = "recordings", "members", "starts", "bootstrap", "profile", "profile of recordings"
 # what fails yet, by the choices that meet in it: a run of each is expected to fail
-FAILS: dict[frozenset[tuple[str, str]], str] = {
-    **{
-        frozenset({("adjoint", adjoint), ("formulation", "nodes"), ("precision", "float32")}): (
-            "L-BFGS takes round-off of J, which stiff gaps make large, for a minimum"
-        )
-        for adjoint in ("backsolve", "interpolating")
-    },
-}
+FAILS: dict[frozenset[tuple[str, str]], str] = {}
 
 # where each name of the registry stands in the table: under a choice, or why under none
 PLACES: dict[str, dict[str, str]] = {

@@ -126,7 +126,7 @@ def _called(target: Target, node: Mapping[str, Any], path: str, label: str) -> A
     arguments = dict[str, Any]()
     for key, value in node.items():
         hint, below = hints.get(key, Any), _below(path, key)
-        if key != "seed" and type(value) is int and value > _MOST and _counts(hint):
+        if key != "seed" and type(value) is int and value > _MOST and _counts(hint, label):
             raise PdefitError(f"{below} expects a whole number up to {_MOST}, but got {value}")
         # a converter may take more than the hint of its field
         arguments[key] = _inside(hint, value, below) if key in late else read(hint, value, below, floats=not label)
@@ -245,9 +245,9 @@ def _target(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Targ
     return lookup(name, next((base for base in bases if name in names(base)), bases[-1]), path)
 
 
-def _counts(hint: Any) -> bool:
-    """Test for a hint of a number of things, which sizes in bytes are not."""
-    options = _options(hint)
+def _counts(hint: Any, label: str) -> bool:
+    """Test for a hint of a number of things, which sizes in bytes are not; a section has limits in its own rules."""
+    options = [getattr(option, "__origin__", option) if label else option for option in _options(hint)]
     return int in options and float not in options
 
 

@@ -9,6 +9,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.expected import Count, Positive, check_fields
 from pdefit.data.observations import Observations
 from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -25,6 +26,9 @@ class AbstractStop(eqx.Module):
     """
 
     elsewhere: eqx.AbstractClassVar[bool]
+
+    def __check_init__(self):
+        check_fields(self)
 
     def judged(self, objective: AbstractObjective) -> AbstractObjective:
         """The objective whose data make the score.
@@ -66,7 +70,7 @@ class Noise(AbstractStop):
 
     elsewhere: ClassVar[bool] = False
 
-    factor: float = 1.0
+    factor: Positive = 1.0
 
     def reached(self, score, since):
         return score <= self.factor
@@ -92,7 +96,7 @@ class Holdout(AbstractStop):
     elsewhere: ClassVar[bool] = True
 
     record: Observations | tuple[Observations, ...] | None = None
-    patience: int = 10
+    patience: Count = 10
 
     def judged(self, objective):
         records = iter(self.record if isinstance(self.record, tuple) else (self.record,))

@@ -9,19 +9,20 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.expected import NonNegative, Positive
 from pdefit.inverse.linear.schur import complement, separate
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
 from pdefit.inverse.optimizers.cell_equations import cell_equations, has_points, restraint
+from pdefit.inverse.optimizers.convergence import Convergence
+from pdefit.inverse.optimizers.damping import Damping
 from pdefit.systems.fluxes import Uncoupled
 from pdefit.systems.grid import CartesianGrid
 
 # evaluations of one round: a step of all unknowns, then steps of the cells alone
 _ROUND = 3
-# dampings beyond this are helpless; of a cell at least, and of what its data do not tell
-_HELPLESS, _LEAST, _UNTOLD = 1e12, 1e-6, 1e-9
-# factors of a damping after a good and after a poor step
-_EASED, _RAISED = 1 / 3, 8.0
+# the damping of cells, of numbers, and of elements that the data do not tell
+_CELLS, _NUMBERS, _UNTOLD = Damping(1 / 3, 8.0, 1e-6, 1e12), Damping(1 / 3, 8.0, most=1e12), 1e-9
 
 
 class Cells(NamedTuple):
@@ -65,9 +66,7 @@ class _State(NamedTuple):
     turn: Array
     cells: Array
     numbers: Array
-    started: Array
-    converged: Array
-    stuck: Array
+    convergence: Convergence
     box: Box
 
 
@@ -101,9 +100,9 @@ class ArrowGaussNewton(AbstractOptimizer):
 
     tangents: ClassVar[bool] = False
 
-    damping: float = 1.0
-    max_step: float = 0.2
-    tolerance: float = 1e-3
+    damping: Positive = 1.0
+    max_step: Positive = 0.2
+    tolerance: NonNegative = 1e-3
     shape: tuple[int, int] = eqx.field(static=True, default=(0, 0))
 
     def on(self, objective: Any) -> "ArrowGaussNewton":
@@ -126,7 +125,6 @@ class ArrowGaussNewton(AbstractOptimizer):
         k, f = self.shape
         n = (theta.size - k) // f
         empty = Cells(theta, jnp.zeros((k + f + 1, k + f + 1, n)), jnp.zeros((k + 1, k + 1)), jnp.zeros((n, f)))
-        false = jnp.zeros((), bool)
         return _State(
             best=empty,
             here=empty,
@@ -134,9 +132,7 @@ class ArrowGaussNewton(AbstractOptimizer):
             turn=jnp.zeros((), int),
             cells=jnp.full(n, self.damping),
             numbers=jnp.asarray(1e-3),
-            started=false,
-            converged=false,
-            stuck=false,
+            convergence=Convergence.begin(theta),
             box=box._replace(nothing=None),
         )
 
@@ -151,7 +147,7 @@ class ArrowGaussNewton(AbstractOptimizer):
 
     def tell(self, state, evaluation):
         found, k = evaluation.found, self.shape[0]
-        first, whole = ~state.started, state.turn == 0
+        first, whole = ~state.convergence.started, state.turn == 0
         usable = jnp.isfinite(found.value)
         # a step of the cells alone is taken where the misfit of a cell falls
         fell = found.each < state.here.each
@@ -161,16 +157,16 @@ class ArrowGaussNewton(AbstractOptimizer):
         theta = jnp.where(each, found.theta, state.here.theta)
         corner = jnp.where(usable & (whole | first), found.corner, state.here.corner)
         here = Cells(theta, gram, corner, found.restraint)
-        cells = jnp.where(
-            whole | first, state.cells, jnp.clip(state.cells * jnp.where(taken, _EASED, _RAISED), _LEAST, _HELPLESS)
-        )
+        alone = ~(whole | first)
+        cells = _CELLS.after(state.cells, alone & taken, alone & ~taken)
         # the round is judged at its end, or where it cannot go on
         over = ~first & ((state.turn == _ROUND - 1) | (whole & ~usable))
         better = usable & (here.value < state.best.value)
         fallen = state.best.value - here.value
         best = select(first | (over & better), here, state.best)
         here = select(over & ~better, best, here)
-        numbers = jnp.where(over, state.numbers * jnp.where(better, _EASED, _RAISED), state.numbers)
+        converged = over & better & (fallen <= self.tolerance * best.value)
+        numbers = _NUMBERS.after(state.numbers, over & better, over & ~better)
         turn = jnp.where(first | over, 0, state.turn + 1)
         step = self._step(here, cells, numbers, turn == 0, state.box)
         new = _State(
@@ -180,9 +176,7 @@ class ArrowGaussNewton(AbstractOptimizer):
             turn=turn,
             cells=cells,
             numbers=numbers,
-            started=jnp.ones((), bool),
-            converged=over & better & (fallen <= self.tolerance * best.value),
-            stuck=(first & ~usable) | (numbers > _HELPLESS),
+            convergence=state.convergence.after(evaluation.value, usable, converged, _NUMBERS.helpless(numbers)),
             box=state.box,
         )
         return new, first | (over & better)
@@ -214,7 +208,7 @@ class ArrowGaussNewton(AbstractOptimizer):
             return jnp.where(free_numbers, jnp.linalg.solve(inner + jnp.diag(shift), left.right), 0.0)
 
         def longer(damping: Array) -> Array:
-            return jnp.any(jnp.abs(solved(damping)) > self.max_step) & (damping < _HELPLESS)
+            return jnp.any(jnp.abs(solved(damping)) > self.max_step) & ~_NUMBERS.helpless(damping)
 
         damping = lax.while_loop(longer, lambda d: 2 * d, numbers)
         dp = jnp.where(whole, solved(damping), 0.0)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from pdefit._util.expected import check_fields
 from pdefit.inverse.controls.transforms import Identity, Scale
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractEvaluated
@@ -23,6 +24,8 @@ _NOISE = 4.0
 _MOST_NOISE = 1e-3
 # residuals whose mean square is below this part of sigma^2 are no noise
 _NOISY = 0.5
+# the Newton decrement of a tenth of a standard error, in units of the variance of residuals
+_TENTH = 0.01
 
 
 class Evaluation(NamedTuple):
@@ -122,6 +125,32 @@ class Box(NamedTuple):
         noise = _NOISE * self.round_off * jnp.sqrt(2 * jnp.abs(value))
         return jnp.where(self.variance(value) > 0, jnp.minimum(noise, _MOST_NOISE * jnp.abs(value)), noise)
 
+    def slack(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The fall of J that is lost in its round-off; `value` is J."""
+        return jnp.maximum(1e-13 * value, self.noise(value))
+
+    def lost(self, value: Array, promised: Array, fallen: Array) -> Bool[Array, "..."]:
+        """Test for an improvement that is lost in the round-off of J: no more than that was promised.
+
+        **Arguments:**
+
+        - `value`: J before the step.
+        - `promised`, `fallen`: the promised and the actual fall of J.
+        """
+        slack = self.slack(value)
+        return (promised <= slack) & (fallen >= -slack)
+
+    def matters(self, fall: Array, value: Array, decrement: Array | float) -> Bool[Array, ""]:
+        """Test for a fall of J that may move unknowns by more than a tenth of their standard errors, if residuals are noise.
+
+        **Arguments:**
+
+        - `fall`, `value`: the fall of J, and J.
+        - `decrement`: the Newton decrement that does not matter, if it is more than a tenth of a standard error allows.
+        """
+        variance = self.variance(value)
+        return (variance > 0) & (fall > jnp.maximum(_TENTH, decrement) * variance / 2)
+
     def clip(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
         return jnp.clip(theta, self.lower, self.upper)
 
@@ -139,6 +168,9 @@ class AbstractOptimizer(eqx.Module):
     """
 
     tangents: eqx.AbstractClassVar[bool]
+
+    def __check_init__(self):
+        check_fields(self)
 
     def on(self, objective: Any) -> "AbstractOptimizer":
         """The optimizer of a stage that minimises an objective; by default itself.
@@ -199,12 +231,12 @@ class AbstractOptimizer(eqx.Module):
         return theta, value
 
     def converged(self, state: PyTree) -> Bool[Array, ""]:
-        """Whether the best point is a minimum, as far as the optimizer can judge; by default a flag of the state."""
-        return state.converged
+        """Whether the best point is a minimum, as far as the optimizer can judge; by default as its state says."""
+        return state.convergence.converged
 
     def finished(self, state: PyTree) -> Bool[Array, ""]:
-        """Whether further evaluations are pointless: converged, or stuck; by default two flags of the state."""
-        return jnp.logical_or(state.converged, state.stuck)
+        """Whether further evaluations are pointless: converged, or stuck; by default as its state says."""
+        return jnp.logical_or(state.convergence.converged, state.convergence.stuck)
 
     def remark(self, state: PyTree) -> str | None:
         """The reason why it stopped, as a sentence for the user; None where it needs none."""
@@ -215,43 +247,3 @@ def by_gradient(functional: AbstractEvaluated, theta: Float[Array, " p"]) -> Eva
     """Value and gradient of J by the adjoint, as an `Evaluation`."""
     value, gradient, growth = functional.watched_gradient(theta)
     return Evaluation(value, gradient, growth=growth)
-
-
-def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Bool[Array, ""]:
-    """The test for a fall of J that no longer matters, by the promises of Newton steps at two points in succession.
-
-    On a parabola the promise falls by as much as J. In a bent valley J falls and as much is promised again. So the promise
-    counts as many times as J fell by more than it.
-
-    **Arguments:**
-
-    - `before`, `promise`: the fall of J that the step promised at the point before, and promises now.
-    - `fallen`: the fall of J between them.
-    - `little`: a fall of J that does not matter.
-    """
-    accounted = before - promise
-    return (accounted > 0) & (promise * jnp.maximum(fallen, accounted) <= little * accounted)
-
-
-def settled(
-    box: Box, value: Array, promise: Array, tolerance: float, decrement: float, numbers: float | None = None
-) -> str | None:
-    """The sentence about a fit that ended because a Newton step changes little; None where another criterion ended it.
-
-    **Arguments:**
-
-    - `box`: the limits of the search.
-    - `value`, `promise`: J, and its fall that the step promises.
-    - `tolerance`: the part of J below which a promise ends any fit.
-    - `decrement`: the Newton decrement that ends it.
-    - `numbers`: that of numbers, where a state beside them was left with more.
-    """
-    variance = float(box.variance(value))
-    if not tolerance * float(value) < float(promise) <= decrement * variance / 2:
-        return None
-    fall = f"ended where J could fall by {promise:.1g} and"
-    if numbers is not None:
-        return f"{fall} numbers would move by less than {numbers**0.5:.1g} standard errors"
-    # no combination of unknowns moves by more standard errors than the root of the decrement
-    moved = np.sqrt(2 * float(promise) / variance)
-    return f"{fall} nothing would move by more than {moved:.1g} standard errors"

@@ -9,20 +9,20 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.expected import Count, Positive, check_fields
 from pdefit._util.trees import named_fields
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.optimizers._first_states import first_states, mesh
 from pdefit.inverse.optimizers._hermite_simpson import CollocationResiduals
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, select
+from pdefit.inverse.optimizers.damping import Damping
 from pdefit.systems.capabilities import AbstractConstrained
 
 # blocks that are held of each state, and the values of all of them at most: 2 GB in float64
 _BLOCKS, _MOST_VALUES = 12, 250_000_000
 # a round ends when J falls by less than this part, and an iteration gives up after so many dampings
-_LITTLE, _DAMPINGS = 0.02, 12
-# the damping falls and rises by these factors
-_EASED, _RAISED = 0.2, 4.0
+_LITTLE, _DAMPINGS, _DAMPING = 0.02, 12, Damping(eased=0.2, raised=4.0)
 # the largest move of a control at once, in units of its size
 _FAR = 2.0
 # elements of a state below this part of the largest count as so large
@@ -74,22 +74,19 @@ class Collocation(AbstractOptimizer):
 
     tangents: ClassVar[bool] = True
 
-    pieces: int = eqx.field(static=True)
-    first: float
-    last: float
-    shrink: float
+    pieces: Count = eqx.field(static=True, default=1)
+    first: Positive = 10.0
+    last: Positive = 1e-3
+    shrink: Positive = 0.1
     # those of a stage, once it begins
-    residuals: CollocationResiduals | None
+    residuals: CollocationResiduals | None = eqx.field(init=False, default_factory=lambda: None)
 
-    def __init__(self, pieces: int = 1, first: float = 10.0, last: float = 1e-3, shrink: float = 0.1):
-        if pieces < 1:
-            raise ValueError(f"Collocation expects pieces of at least 1, but got {pieces}")
-        if not (0 < last <= first and 0 < shrink < 1):
-            raise ValueError(
-                f"Collocation expects 0 < last <= first and shrink between 0 and 1, but got last = {last}, first = {first}, "
-                f"shrink = {shrink}"
-            )
-        self.pieces, self.first, self.last, self.shrink, self.residuals = pieces, first, last, shrink, None
+    def __check_init__(self):
+        # before the numbers are compared
+        check_fields(self)
+        if not (self.last <= self.first and self.shrink < 1):
+            got = f"last = {self.last}, first = {self.first}, shrink = {self.shrink}"
+            raise ValueError(f"Collocation expects 0 < last <= first and shrink between 0 and 1, but got {got}")
 
     def on(self, objective):
         residuals = _begin(objective, self.pieces)
@@ -176,7 +173,7 @@ def _iterate(method: Collocation, state: _State) -> Evaluation:
 
     def again(loop: tuple) -> tuple:
         count, damping, _ = loop
-        return count + 1, _RAISED * damping, tried(_RAISED * damping)
+        return count + 1, _DAMPING.raised * damping, tried(_DAMPING.raised * damping)
 
     first = jnp.zeros((), int), state.damping, tried(state.damping)
     count, damping, (new_theta, new_x, new) = lax.while_loop(rejected, again, first)
@@ -188,7 +185,7 @@ def _iterate(method: Collocation, state: _State) -> Evaluation:
         theta=new_theta,
         x=new_x,
         ratio=jnp.where(ends, jnp.maximum(method.last, method.shrink * ratio), ratio),
-        damping=jnp.where(better & (count == 0), _EASED * damping, damping),
+        damping=_DAMPING.after(damping, better & (count == 0), jnp.zeros((), bool)),
         finished=ends & lowest,
     )
     # one scale for all rounds

@@ -5,17 +5,11 @@ from typing import ClassVar, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from pdefit._util.expected import Count, NonNegative
 from pdefit.inverse.linear.conjugate_gradients import Iterate, conjugate_gradients
-from pdefit.inverse.optimizers.base import (
-    AbstractOptimizer,
-    Box,
-    Evaluation,
-    Point,
-    by_gradient,
-    exhausts,
-    select,
-    settled,
-)
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, by_gradient, select
+from pdefit.inverse.optimizers.convergence import Convergence, exhausts
+from pdefit.inverse.optimizers.damping import Damping
 from pdefit.inverse.optimizers.preconditioner import preconditioner
 
 # products go on while the second half of them brought more than this fraction of the decrease
@@ -26,10 +20,8 @@ _MISSED = 2.0
 _UNSOLVED = 0.1
 # a step must bring this fraction of the decrease that its slope promises
 _ARMIJO = 1e-4
-# what a damping becomes after a step that kept this part of its promise, or a shortened one; the one that changes nothing
-_EASED, _GOOD, _RAISED, _SLIGHT = 0.1, 0.5, 4.0, 1e-3
-# residuals of a record without noise cannot fall further than this, because of round-off
-_ROUND_OFF = 1e-14
+# a step is good that kept this part of its promise, and poor if it was shortened; the damping that changes nothing
+_DAMPING, _GOOD, _SLIGHT = Damping(eased=0.1, raised=4.0), 0.5, 1e-3
 
 
 class _Step(NamedTuple):
@@ -48,7 +40,6 @@ class _Step(NamedTuple):
 
 class _State(NamedTuple):
     point: Point
-    first_value: Array
     found: _Step
     # the part of the direction that is tried
     step: Array
@@ -56,9 +47,7 @@ class _State(NamedTuple):
     damping: Array
     # the norm of the first gradient, in the units of the preconditioner
     first_norm: Array
-    started: Array
-    converged: Array
-    stuck: Array
+    convergence: Convergence
     box: Box
 
     @property
@@ -105,15 +94,10 @@ class GaussNewtonCG(AbstractOptimizer):
 
     tangents: ClassVar[bool] = False
 
-    products: int = 20
-    tolerance: float = 1e-10
-    decrement: float = 0.01
-    damping: float = 0.0
-
-    def __check_init__(self):
-        for name, least in (("products", 1), ("damping", 0)):
-            if not getattr(self, name) >= least:
-                raise ValueError(f"GaussNewtonCG expects {name} of at least {least}, but got {getattr(self, name)}")
+    products: Count = 20
+    tolerance: NonNegative = 1e-10
+    decrement: NonNegative = 0.01
+    damping: NonNegative = 0.0
 
     @property
     def most_products(self):
@@ -125,7 +109,7 @@ class GaussNewtonCG(AbstractOptimizer):
         good = evaluation.finite & _improves(state, evaluation)
         free = ~state.box.blocked(trial, -evaluation.gradient)
         damping = _next_damping(state, evaluation)
-        parts = preconditioner(functional, trial, damping, state.found.measured, state.started, good)
+        parts = preconditioner(functional, trial, damping, state.found.measured, state.convergence.started, good)
 
         def product(v: Array) -> Array:
             return jnp.where(free, functional.gauss_newton_product(trial, v) + parts.damping_product(v), 0.0)
@@ -135,7 +119,7 @@ class GaussNewtonCG(AbstractOptimizer):
 
         slope = jnp.where(free, -evaluation.gradient, 0.0)
         norm = jnp.sqrt(jnp.vdot(slope, scaled(slope)))
-        first = jnp.where(state.started, state.first_norm, norm)
+        first = jnp.where(state.convergence.started, state.first_norm, norm)
         most = jnp.minimum(0.5, jnp.sqrt(norm / jnp.where(first > 0, first, 1.0))) * norm
 
         def enough(at: Iterate) -> Array:
@@ -152,14 +136,11 @@ class GaussNewtonCG(AbstractOptimizer):
         zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)
         return _State(
             point=Point.before(theta),
-            first_value=zero,
             found=_Step(jnp.zeros_like(theta), jnp.zeros_like(theta), zero, false, zero),
             step=zero,
             damping=jnp.asarray(self.damping, theta.dtype),
             first_norm=zero,
-            started=false,
-            converged=false,
-            stuck=false,
+            convergence=Convergence.begin(theta),
             box=box,
         )
 
@@ -167,62 +148,55 @@ class GaussNewtonCG(AbstractOptimizer):
         return state.box.clip(state.point.theta + state.step * state.found.direction)
 
     def tell(self, state, evaluation):
-        first = ~state.started
         accepted = evaluation.finite & _improves(state, evaluation)
         trial = Point.at(self.ask(state), evaluation), evaluation.found
         point, found = select(accepted, trial, (state.point, state.found))
-        first_value = jnp.where(first, evaluation.value, state.first_value)
         promise = -jnp.vdot(point.gradient, found.direction) / 2
-        # the gradient is better than J: the step that goes beyond its round-off is taken
-        noise = state.box.noise(point.value)
-        hidden = state.started & (promise <= noise) & (2 * state.step * state.promise <= noise)
         little = found.little * state.box.variance(point.value) / (2 * _MISSED)
         # beside numbers that stand still a state may be left with less than is promised
         enough = found.solved | ((found.little > self.decrement) & (promise <= _UNSOLVED * little))
-        still = enough & exhausts(state.promise, promise, state.point.value - point.value, little)
         step = jnp.where(accepted, 1.0, _shorter(state, evaluation))
         helpless = step < 1e-12
-        exhausted = helpless & (point.value <= _ROUND_OFF**2 * first_value)
-        ended = (promise <= self.tolerance * point.value) | hidden | still
+        # the gradient is better than J: the step that goes beyond its round-off is taken
+        matters = state.box.matters(promise, point.value, found.little / _MISSED)
+        most = jnp.maximum(promise, 2 * state.step * state.promise)
+        hidden = state.convergence.started & (most <= state.box.noise(point.value))
+        done = (promise <= self.tolerance * point.value) | (hidden & ~matters)
+        done |= enough & exhausts(state.promise, promise, state.point.value - point.value, little)
         damping = _next_damping(state, evaluation)
+        ready = accepted & (damping <= _SLIGHT)
+        converged = (ready & done) | (helpless & state.convergence.exhausted(point.value))
+        stuck = helpless | (ready & hidden & ~done)
         new = _State(
             point=point,
-            first_value=first_value,
             found=found,
             step=step,
             damping=jnp.where(accepted, damping, state.damping),
-            first_norm=jnp.where(first, found.norm, state.first_norm),
-            started=jnp.ones((), bool),
-            converged=(accepted & ended & (damping <= _SLIGHT)) | exhausted,
-            stuck=helpless | (first & ~evaluation.finite),
+            first_norm=jnp.where(state.convergence.started, state.first_norm, found.norm),
+            convergence=state.convergence.after(evaluation.value, evaluation.finite, converged, stuck),
             box=state.box,
         )
         return new, accepted
 
     def remark(self, state):
-        if not bool(state.converged):
-            return None
         little = float(state.found.little)
         numbers = self.decrement if little > self.decrement else None
-        return settled(state.box, state.point.value, state.promise, self.tolerance, little, numbers)
+        return state.convergence.remark(state.box, state.point.value, state.promise, self.tolerance, little, numbers)
 
 
 def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:
     """Test for the first point, or for a point good enough for its step."""
     before, promised = state.point, 2 * state.step * state.promise
     enough = evaluation.value <= before.value - _ARMIJO * promised
-    # an improvement lost in the round-off of J counts when no more than that was promised
-    slack = jnp.maximum(1e-13 * before.value, state.box.noise(before.value))
-    in_noise = (promised <= slack) & (evaluation.value <= before.value + slack)
-    return ~state.started | enough | in_noise
+    return ~state.convergence.started | enough | state.box.lost(before.value, promised, before.value - evaluation.value)
 
 
 def _next_damping(state: _State, evaluation: Evaluation) -> Array:
     """The damping at a point that is taken: less after a step that was as good as promised, more after a shorter one."""
     before, promised = state.point, 2 * state.step * state.promise * (1 - state.step / 2)
     good = before.value - evaluation.value >= _GOOD * promised - state.box.noise(before.value)
-    changed = jnp.where(state.step < 1, _RAISED, jnp.where(good, _EASED, 1.0))
-    return state.damping * jnp.where(state.started, changed, 1.0)
+    started = state.convergence.started
+    return _DAMPING.after(state.damping, started & good, started & (state.step < 1))
 
 
 def _shorter(state: _State, evaluation: Evaluation) -> Array:

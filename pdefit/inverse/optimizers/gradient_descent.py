@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, PyTree
 
+from pdefit._util.expected import Positive, check_rule
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, select
 
 
@@ -61,7 +62,7 @@ class Optax(AbstractOptimizer):
         return state.scale < 1e-12
 
 
-def Adam(learning_rate: float = 1e-2) -> Optax:
+def Adam(learning_rate: Positive = 1e-2) -> Optax:
     """Adam with a constant learning rate in search space.
 
     For networks in an equation. Not if a minimum or an interval is wanted, because it never counts as converged.
@@ -72,4 +73,5 @@ def Adam(learning_rate: float = 1e-2) -> Optax:
 
     Source: D. Kingma, J. Ba (2015), arXiv:1412.6980.
     """
+    check_rule("Adam", "learning_rate", Positive, learning_rate)
     return Optax(optax.adam(learning_rate))

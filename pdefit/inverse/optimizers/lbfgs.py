@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, PyTree
 
+from pdefit._util.expected import Count, NonNegative
 from pdefit.inverse.optimizers._course import Course
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, select, settled
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Point, select
+from pdefit.inverse.optimizers.convergence import Convergence
 
 _DECREASE = 1e-4
 _CURVATURE = 0.9
@@ -41,21 +43,6 @@ class _Search(NamedTuple):
     limit: Array
 
 
-class _Decision(NamedTuple):
-    """The decision after a trial; if neither `accept` nor `fail` holds, the search continues.
-
-    **Arguments:**
-
-    - `accept`: the trial is taken.
-    - `fail`: the search gives up.
-    - `better`: the trial is the new `low`, whose gradient must be kept.
-    """
-
-    accept: Bool[Array, ""]
-    fail: Bool[Array, ""]
-    better: Bool[Array, ""]
-
-
 def _begin(step: Array, value: Array, slope: Array, limit: Array) -> _Search:
     """A search from a = 0.
 
@@ -82,8 +69,10 @@ def _interpolate(low: Array, low_value: Array, low_slope: Array, high: Array, hi
 
 def _advance(
     search: _Search, value: Array, slope: Array, noise: Array | float = 0.0, max_trials: int = 20
-) -> tuple[_Search, _Decision]:
-    """The search after its trial step, and the decision.
+) -> tuple[_Search, Bool[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
+    """The search after its trial step; whether the trial is taken, the search gives up, and the trial is the new `low`.
+
+    A search that does neither goes on. The gradient of a new `low` must be kept.
 
     **Arguments:**
 
@@ -119,7 +108,7 @@ def _advance(
     trials = s.trials + 1
     fail = ~accept & ((trials >= max_trials) | (jnp.abs(high - low) * zooming + (~zooming) < 1e-14 * s.step))
     new = _Search(step, s.value0, s.slope0, low, low_value, low_slope, high, high_value, zooming, trials, s.limit)
-    return new, _Decision(accept, fail, ~too_high)
+    return new, accept, fail, ~too_high
 
 
 class _State(NamedTuple):
@@ -129,12 +118,13 @@ class _State(NamedTuple):
     low_gradient: Array
     search: _Search
     memory: PyTree
-    started: Array
-    done: Array
-    stuck: Array
+    convergence: Convergence
     first_norm: Array
     # line searches in a row that began with steepest descent and failed
     restarts: Array
+    # J when it last fell by more than its round-off, and the steps and trials within round-off since then
+    mark: Array
+    unfallen: Array
     course: Course
     box: Box
 
@@ -146,6 +136,10 @@ class LBFGS(AbstractOptimizer):
     `LevenbergMarquardt` needs far fewer evaluations.
 
     Components on a bound are held if descent leads beyond it, and a step ends at the first bound that it meets.
+
+    In float32 the gradient is better than J. So steps go on within the round-off of J. They end when J has not fallen by
+    more than that in as many evaluations as there are gradients in memory. The fit has then converged only if such a fall would
+    move nothing by more than a tenth of its standard error.
 
     **Arguments:**
 
@@ -162,27 +156,24 @@ class LBFGS(AbstractOptimizer):
 
     tangents: ClassVar[bool] = False
 
-    memory: int = 10
-    gradient_tolerance: float = 1e-10
-    value_tolerance: float = 1e-14
-    decrement: float = 0.01
+    memory: Count = 10
+    gradient_tolerance: NonNegative = 1e-10
+    value_tolerance: NonNegative = 1e-14
+    decrement: NonNegative = 0.01
 
     @property
     def _two_loop(self) -> optax.GradientTransformation:
         return optax.scale_by_lbfgs(memory_size=self.memory)
 
     def init(self, theta, box):
-        zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)
-        empty = jnp.zeros_like(theta)
+        zero, count, empty = jnp.zeros((), theta.dtype), jnp.zeros((), int), jnp.zeros_like(theta)
         search = _begin(zero, zero, zero, zero)
         memory = self._two_loop.init(theta)
-        count = jnp.zeros((), int)
-        return _State(
-            Point.before(theta), empty, empty, search, memory, false, false, false, zero, count, Course.begin(zero), box
-        )
+        begun, course = Convergence.begin(theta), Course.begin(zero)
+        return _State(Point.before(theta), empty, empty, search, memory, begun, zero, count, zero, count, course, box)
 
     def ask(self, state):
-        return jnp.where(state.started, self._along(state, state.search.step), state.point.theta)
+        return jnp.where(state.convergence.started, self._along(state, state.search.step), state.point.theta)
 
     @staticmethod
     def _along(state: _State, step: Array) -> Float[Array, " p"]:
@@ -193,24 +184,26 @@ class LBFGS(AbstractOptimizer):
         before = state.point
         slope = jnp.vdot(evaluation.gradient, state.direction)
         noise = state.box.noise(before.value)
-        search, decision = _advance(state.search, evaluation.value, slope, noise)
-        low_gradient = jnp.where(decision.better, evaluation.gradient, state.low_gradient)
+        search, accept, fail, better = _advance(state.search, evaluation.value, slope, noise)
+        low_gradient = jnp.where(better, evaluation.gradient, state.low_gradient)
         # a failed search still ends at its best trial, if that is better than its start
-        use_low = decision.fail & (search.low_value < before.value)
-        moved = decision.accept | use_low
-        first = ~state.started
+        use_low = fail & (search.low_value < before.value)
+        moved = accept | use_low
+        first = ~state.convergence.started
         lowest = Point(self._along(state, search.low), search.low_value, low_gradient)
         trial = Point.at(self._along(state, state.search.step), evaluation)
-        point = select(decision.accept, trial, select(use_low, lowest, before))
+        point = select(accept, trial, select(use_low, lowest, before))
         theta, value, gradient = select(first, Point.at(before.theta, evaluation), point)
-        begin_anew = first | moved | decision.fail
-        stuck = decision.fail & ~moved & ~first
+        begin_anew = first | moved | fail
+        stuck = fail & ~moved & ~first
         # a step that the box cut short is no evidence of a minimum
         whole = state.search.step < state.search.limit
-        fell_little = before.value - value <= self.value_tolerance * jnp.abs(value)
-        # round-off hides a fall that was promised to be smaller
-        fell_little |= -state.search.step * state.search.slope0 <= noise
-        fell_little &= decision.accept & whole & ~first
+        little = self.value_tolerance * jnp.abs(value)
+        fell_little = accept & whole & ~first & (before.value - value <= little) & (noise <= little)
+        # the gradient is better than J: the search goes on within its round-off for as many trials as it remembers
+        fell = first | (state.mark - value > noise)
+        hidden = moved | (-state.search.step * state.search.slope0 <= noise)
+        unfallen = jnp.where(fell, 0, state.unfallen + hidden)
         blocked = state.box.blocked(theta, -gradient)
         changed = begin_anew & jnp.any(blocked != state.box.blocked(before.theta, -before.gradient))
 
@@ -238,32 +231,29 @@ class LBFGS(AbstractOptimizer):
         course = state.course.after(value)
         still = course.left <= self.decrement * state.box.variance(value) / 2
         flat = begin_anew & (norm <= self.gradient_tolerance * first_norm)
+        ended = fell_little | still | (restarts >= 2) | ((noise > 0) & (unfallen >= self.memory))
+        # what only values of J tell is no minimum if their round-off may hide a fall that matters
+        coarse = state.box.matters(state.box.noise(value), value, self.decrement)
+        converged = state.convergence.converged | flat | (ended & ~coarse)
         new = _State(
             point=Point(theta, value, gradient),
             direction=jnp.where(begin_anew, direction, state.direction),
             low_gradient=jnp.where(begin_anew, gradient, low_gradient),
             search=select(begin_anew, new_search, search),
             memory=memory,
-            started=jnp.ones((), bool),
-            done=state.done | flat | fell_little | still | (restarts >= 2),
-            stuck=first & ~evaluation.finite,
+            convergence=state.convergence.after(evaluation.value, evaluation.finite, converged, ended & ~converged),
             first_norm=first_norm,
             restarts=restarts,
+            mark=jnp.where(fell, value, state.mark),
+            unfallen=unfallen,
             course=course,
             box=state.box,
         )
         return new, first | moved
 
-    def converged(self, state):
-        return state.done
-
-    def finished(self, state):
-        return jnp.logical_or(state.done, state.stuck)
-
     def remark(self, state):
-        if not bool(state.done):
-            return None
-        return settled(state.box, state.point.value, state.course.left, self.value_tolerance, self.decrement)
+        ended = state.box, state.point.value, state.course.left, self.value_tolerance, self.decrement
+        return state.convergence.remark(*ended)
 
 
 def _first_step(direction: Float[Array, " p"]) -> Array:

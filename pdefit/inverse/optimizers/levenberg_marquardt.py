@@ -7,73 +7,31 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from pdefit._util.expected import NonNegative, Positive
 from pdefit.inverse.objective.recording_equations import ArrowEquations
-from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, exhausts, select, settled
+from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, Point, select
+from pdefit.inverse.optimizers.convergence import Convergence, exhausts
+from pdefit.inverse.optimizers.creep import Creep
+from pdefit.inverse.optimizers.damping import Damping
 
-# residuals of a record without noise cannot fall further than this, because of round-off
-_ROUND_OFF = 1e-14
 # rounds in which elements beyond their limits are held; the step is cut at the limits after that
 _ROUNDS = 5
 # a recording that is damped so much stands still, and is helpless
 _STILL, _HELPLESS = 1e4, 1e15
-# the number of evaluations between two checks of whether the fit creeps
-_WATCHED = 20
-# the linear model cannot follow a bent valley where J falls by this many times the promise, and this part of it is
-# promised again
-_BLIND, _AGAIN = 5.0, 0.1
-# steps gain nothing where J falls by less than this part of it, and the full step promises more than that
-_NOTHING = 0.02
-# promises below this part of J are those of a fit that is about to converge
-_LITTLE = 1e-3
 
 
 class _State(NamedTuple):
     point: Point
     trial: Array
-    first_value: Array
     equations: ArrowEquations
     # of each recording
     damping: Array
     growth: Array
-    started: Array
-    converged: Array
-    stuck: Array
+    convergence: Convergence
     # the decrease that the full step promises
     promise: Array
-    watch: "_Watch"
+    creep: Creep
     box: Box
-
-    def slack(self, value: Array) -> Array:
-        """The fall of J that is lost in its round-off: an improvement counts when no more than that was promised."""
-        return jnp.maximum(1e-13 * value, self.box.noise(value))
-
-
-class _Watch(NamedTuple):
-    """J and the decrease that the full step promised some evaluations ago, to recognise a fit that creeps.
-
-    Recordings that share nothing have one entry each, (E,); else (1,). It creeps when every recording creeps.
-    """
-
-    value: Array
-    promise: Array
-    evaluations: Array
-    creeps: Array
-
-    def after(self, value: Array, promise: Array, first: Array) -> "_Watch":
-        """The record after one more evaluation."""
-        evaluations = jnp.where(first, 0, self.evaluations + 1)
-        due = evaluations == _WATCHED
-        fallen = self.value - value
-        blind = (fallen > _BLIND * self.promise) & (promise > _AGAIN * self.promise) & (promise > _LITTLE * value)
-        futile = (fallen < _NOTHING * self.value) & (promise > _NOTHING * value)
-        creeps = jnp.any(blind | futile) & jnp.all(blind | futile | (promise <= _LITTLE * value))
-        anew = first | due
-        return _Watch(
-            value=jnp.where(anew, value, self.value),
-            promise=jnp.where(anew, promise, self.promise),
-            evaluations=jnp.where(due, 0, evaluations),
-            creeps=self.creeps | (due & creeps),
-        )
 
 
 class LevenbergMarquardt(AbstractOptimizer):
@@ -91,8 +49,9 @@ class LevenbergMarquardt(AbstractOptimizer):
 
     If residuals are noise, it has converged when the undamped step moves no combination of unknowns by more than a tenth
     of its standard error (`decrement`), and predicts a smaller decrease than the last one. In any case it has converged
-    when the predicted decrease (`tolerance`) or the step (`step_tolerance`) is too small, when residuals have fallen to
-    round-off, or when two steps have predicted less than the round-off of J.
+    when the predicted decrease (`tolerance`) or the step (`step_tolerance`) is too small, or when residuals have fallen to
+    round-off. When two steps have predicted less than the round-off of J, it ends. It has then converged unless the next
+    step would move something by more than a tenth of its standard error.
 
     It stops without convergence when no damping helps, or when it creeps, which is checked every 20 evaluations. It
     creeps in a bent valley: J fell by many times the predicted decrease of the full step, and nearly as much is predicted
@@ -114,32 +73,29 @@ class LevenbergMarquardt(AbstractOptimizer):
 
     tangents: ClassVar[bool] = True
 
-    damping: float = 1e-3
-    tolerance: float = 1e-10
-    step_tolerance: float = 1e-13
-    decrement: float = 0.01
-    max_step: float = 2.0
+    damping: Positive = 1e-3
+    tolerance: NonNegative = 1e-10
+    step_tolerance: NonNegative = 1e-13
+    decrement: NonNegative = 0.01
+    max_step: Positive = 2.0
 
     def evaluate(self, functional, state):
         return Evaluation(*functional.normal_equations(self.ask(state)))
 
     def init(self, theta, box):
-        zero, false = jnp.zeros((), theta.dtype), jnp.zeros((), bool)
+        zero = jnp.zeros((), theta.dtype)
         equations = box.nothing or ArrowEquations.single(zero, 0 * theta, jnp.zeros((theta.size, theta.size)))
         each = jnp.ones_like(equations.half_square)
         watched = each if equations.separate else each[:1]
         return _State(
             point=Point.before(theta),
             trial=theta,
-            first_value=zero,
             equations=equations,
             damping=self.damping * each,
             growth=2 * each,
-            started=false,
-            converged=false,
-            stuck=false,
+            convergence=Convergence.begin(theta),
             promise=zero,
-            watch=_Watch(0 * watched, 0 * watched, jnp.zeros((), int), false),
+            creep=Creep.begin(0 * watched),
             box=box._replace(nothing=None),
         )
 
@@ -152,75 +108,59 @@ class LevenbergMarquardt(AbstractOptimizer):
         if not isinstance(equations, ArrowEquations):
             matrix = jnp.zeros_like(known.matrix[0]) if equations is None else equations
             equations = ArrowEquations.single(evaluation.value, evaluation.gradient, matrix)
-        step, first = state.trial - before.theta, ~state.started
+        step, first = state.trial - before.theta, ~state.convergence.started
         predicted = -(jnp.vdot(before.gradient, step) + step @ (known @ step) / 2)
-        fallen = before.value - evaluation.value
-        slack, (ratio, good, fell) = state.slack(before.value), _judged(known, equations, step, state)
+        fallen, (ratio, good, fell) = before.value - evaluation.value, _judged(known, equations, step, state)
         # recordings that share nothing are accepted one by one
-        whole = first | (fallen > 0) | ((predicted <= slack) & (fallen >= -slack))
+        whole = first | (fallen > 0) | state.box.lost(before.value, predicted, fallen)
         each = jnp.where(known.separate & ~first, fell, whole & evaluation.finite & jnp.all(equations.finite))
         accepted = jnp.any(each)
         # those that are to blame are damped; where their own unknowns stand still already, all are
         poor = ~each & ~(fell if known.separate else good)
         poor |= ~accepted & ~jnp.any(poor & (state.damping < _STILL))
-        eased = jnp.where(each & ~first, jnp.clip(1 - (2 * ratio - 1) ** 3, 1 / 3, 2.0), 1.0)
-        damping = jnp.minimum(state.damping * jnp.where(poor, state.growth, eased), _HELPLESS)
+        rule = Damping.by_gain(ratio, state.growth, _HELPLESS)
+        damping = rule.after(state.damping, each & ~first, poor)
         growth = jnp.where(poor, 2 * state.growth, jnp.where(each, 2.0, state.growth))
 
         point, equations = _taken(each, Point.at(state.trial, evaluation), equations, before, known)
-        actual = before.value - point.value
         step, promise, full = _step(point, equations, damping, state.box, self.max_step)
         watched = point.value[None], promise[None]
         if known.separate:
             watched = equations.half_square, -jnp.sum(equations.gradient * equations.parts(full), axis=1) / 2
-        first_value = jnp.where(first, point.value, state.first_value)
-        helpless = jnp.all(damping >= _HELPLESS)
-        still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(point.theta)))
+        actual = before.value - point.value
         # the gradient is better than J: the step that goes beyond its round-off is taken
-        done = (
-            (promise <= self.tolerance * point.value)
-            | ((predicted <= slack) & (actual >= -slack) & (promise <= slack))
-            | (point.value <= _ROUND_OFF**2 * first_value)
-            | still
-        )
+        hidden = state.box.lost(before.value, predicted, actual) & (promise <= state.box.slack(before.value))
+        still = jnp.all(jnp.abs(full) <= self.step_tolerance * jnp.maximum(1.0, jnp.abs(point.theta)))
         little = self.decrement * state.box.variance(point.value) / 2
-        done |= exhausts(state.promise, promise, actual, little)
-        converged = accepted & ~first & done
-        stuck = helpless | (first & ~accepted)
+        matters = state.box.matters(promise, point.value, self.decrement)
+        done = (promise <= self.tolerance * point.value) | state.convergence.exhausted(point.value)
+        done |= still | exhausts(state.promise, promise, actual, little) | (hidden & ~matters)
+        ready = accepted & ~first
+        stuck = rule.helpless(damping) | (ready & hidden & ~done)
         new = _State(
             point=point,
             trial=state.box.clip(point.theta + step),
-            first_value=first_value,
             equations=equations,
             damping=damping,
             growth=growth,
-            started=jnp.ones((), bool),
-            converged=converged,
-            stuck=stuck,
+            convergence=state.convergence.after(evaluation.value, accepted, ready & done, stuck),
             promise=promise,
-            watch=state.watch.after(*watched, first),
+            creep=state.creep.after(*watched, first),
             box=state.box,
         )
         return new, accepted
 
     def best(self, state, theta, value):
         # recordings that share nothing reach a point that was never evaluated as a whole
-        reached = state.point.theta, jnp.where(state.stuck, value, state.point.value)
+        reached = state.point.theta, jnp.where(state.convergence.stuck, value, state.point.value)
         return reached if state.equations.separate else (theta, value)
 
     def finished(self, state):
-        return jnp.any(jnp.stack([state.converged, state.stuck, state.watch.creeps]))
+        return super().finished(state) | state.creep.found
 
     def remark(self, state):
-        if bool(state.converged):
-            return settled(state.box, state.point.value, state.promise, self.tolerance, self.decrement)
-        if not bool(state.watch.creeps):
-            return None
-        return (
-            f"Levenberg-Marquardt creeps: after {_WATCHED} evaluations as much is still to be gained as before them; "
-            "fit the numbers first, from a held initial state (a stage with held: true), or a part of the record "
-            "(until), or start from a better guess"
-        )
+        ended = state.box, state.point.value, state.promise, self.tolerance, self.decrement
+        return state.convergence.remark(*ended) or state.creep.remark()
 
 
 def _judged(
@@ -231,13 +171,13 @@ def _judged(
     A step in shared unknowns may be predicted to raise J of this recording. So the error of the prediction is compared
     with the decrease of its damped model alone, if that is more. For one record both are the same.
     """
-    moved, slack = before.parts(step), state.slack(before.half_square)
+    moved = before.parts(step)
     bend = jnp.einsum("ei,eij,ej->e", moved, before.matrix, moved) / 2
     predicted, actual = -jnp.sum(before.gradient * moved, axis=1) - bend, before.half_square - after.half_square
     size = jnp.maximum(predicted, bend + state.damping * jnp.sum(before.diagonals * moved**2, axis=1))
     ratio = jnp.where(size > 0, 1 - (predicted - actual) / jnp.where(size > 0, size, 1.0), 0.0)
     ratio = jnp.where(after.finite, ratio, -jnp.inf)
-    lost = (predicted <= slack) & (actual >= -slack)
+    lost = state.box.lost(before.half_square, predicted, actual)
     return ratio, after.finite & ((ratio > 0) | lost), after.finite & ((actual > 0) | lost)
 
 

@@ -132,6 +132,25 @@ def test_a_wrong_argument_of_an_object_is_one_sentence_that_names_it(name):
     assert not_refused(OBJECTS[name], "here", floats=False) == []
 
 
+OPTIMIZERS = {name: target for name, target in OBJECTS.items() if name.startswith("optimizer: ")}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_wrong_number_of_an_optimizer_is_refused_in_python_too(name):
+    target, taken = OPTIMIZERS[name], []
+    for argument, hint in argument_hints(target).items():
+        number = getattr(hint, "__origin__", hint)
+        if number not in (int, float):
+            continue
+        refused = wrong(hint) & ({"negative", "zero"} if number is int else {"negative", "zero", "nan", "infinite"})
+        assert "negative" in refused, f"{argument} states no rule for its number"
+        for value in (number(VALUES[kind]) for kind in refused):
+            said = refusal(lambda argument=argument, value=value: target(**{argument: value}))
+            if argument not in said or "\n" in said:
+                taken.append(f"{argument}={value!r}: {said or 'taken'}")
+    assert taken == []
+
+
 # what an object needs beside a count
 NEEDED = {
     "inputs": ["u"], "low": 0.0, "high": 1.0, "length": 1.0, "knots": [3], "extent": [1.0], "times": [0.0, 1.0],

@@ -165,5 +165,3 @@ def test_what_it_cannot_do_is_refused():
         pdefit.optimizers.Collocation(pieces=2000).on(fisher_functional())
     with pytest.raises(ValueError, match="0 < last <= first"):
         pdefit.optimizers.Collocation(last=20.0)
-    with pytest.raises(ValueError, match="pieces"):
-        pdefit.optimizers.Collocation(pieces=0)

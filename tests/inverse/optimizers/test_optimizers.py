@@ -339,3 +339,33 @@ def test_lbfgs_ends_where_its_course_leaves_less_than_noise_decides():
     # residuals far below sigma are no noise, so the minimum itself is searched
     _, state = creeping(optimizers[0], functools.partial(linear, size=0.5), np.zeros(40), 600, box)
     assert optimizers[0].converged(state) and optimizers[0].remark(state) is None
+
+
+def test_round_off_of_J_is_no_minimum_for_lbfgs():
+    """On the floor of a steep valley a step promises less than round-off of J, with 60 standard errors still to go."""
+
+    def valley(x):
+        return jnp.concatenate([jnp.stack([300 * (x[1] - x[0] ** 2), 30 * (1 - x[0])]), jnp.ones(500)])
+
+    box = Box(np.full(2, -np.inf), np.full(2, np.inf), round_off=1e-2, values=500.0)
+    _, state = creeping(pdefit.optimizers.LBFGS(), valley, [-1.2, 1.0], 60, box)
+    np.testing.assert_allclose(state.point.theta, 1.0, atol=1e-6)
+    # with a memory of one step the first step within round-off ends the fit, which claims no minimum
+    short = pdefit.optimizers.LBFGS(memory=1)
+    _, state = creeping(short, valley, [-1.2, 1.0], 60, box)
+    assert short.finished(state) and not short.converged(state) and state.point.theta[0] < 0
+    assert "hides a fall of 2" in short.remark(state) and "take dtype=float64" in short.remark(state)
+
+
+def test_a_promise_within_round_off_that_matters_is_no_minimum():
+    """Along a spiral every step promises 0.6 standard errors, which round-off of J hides, and J falls on and on."""
+
+    def spiral(x):
+        size = 60 * jnp.exp(-1e-2 * x[0])
+        return size * jnp.stack([jnp.cos(x[0]), jnp.sin(x[0])])
+
+    box = Box(np.full(1, -np.inf), np.full(1, np.inf), round_off=1e-3, values=3600.0)
+    optimizer = pdefit.optimizers.LevenbergMarquardt()
+    _, state = creeping(optimizer, spiral, [0.0], 15, box)
+    assert optimizer.finished(state) and not optimizer.converged(state)
+    assert optimizer.remark(state).startswith("stopped at the precision of float32")

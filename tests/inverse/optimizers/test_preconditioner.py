@@ -184,11 +184,6 @@ def test_intervals_of_many_unknowns_are_those_of_the_numbers(monkeypatch):
         pdefit.intervals(alone, alone.theta0)
 
 
-def test_no_products_are_refused():
-    with pytest.raises(ValueError, match="products of at least 1, but got 0"):
-        pdefit.optimizers.GaussNewtonCG(products=0)
-
-
 class Unlike(Cells):
     """u' = v - a u^2 + g(x) (u - u of a neighbour): what changes everywhere alike hides how fast a point grows alone."""
 

@@ -1,0 +1,94 @@
+"""Convergence: the tests for a minimum of J, and the state of a fit that reached it or cannot go on."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from pdefit.inverse.optimizers.base import Box
+
+# residuals of a record without noise cannot fall further than this, because of round-off
+_ROUND_OFF = 1e-14
+
+
+def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Bool[Array, ""]:
+    """The test for a fall of J that no longer matters, by the promises of Newton steps at two points in succession.
+
+    On a parabola the promise falls by as much as J. In a bent valley J falls and as much is promised again. So the promise
+    counts as many times as J fell by more than it.
+
+    **Arguments:**
+
+    - `before`, `promise`: the fall of J that the step promised at the point before, and promises now.
+    - `fallen`: the fall of J between them.
+    - `little`: a fall of J that does not matter.
+    """
+    accounted = before - promise
+    return (accounted > 0) & (promise * jnp.maximum(fallen, accounted) <= little * accounted)
+
+
+class Convergence(NamedTuple):
+    """The state of a fit: whether it has begun, has reached a minimum, or cannot go on.
+
+    **Arguments:**
+
+    - `first_value`: J at the first point.
+    - `started`: whether there was an evaluation.
+    - `converged`: whether the best point is a minimum, as far as the optimizer can judge.
+    - `stuck`: whether further evaluations are pointless without that.
+    """
+
+    first_value: Float[Array, ""]
+    started: Bool[Array, ""]
+    converged: Bool[Array, ""]
+    stuck: Bool[Array, ""]
+
+    @staticmethod
+    def begin(theta: Float[Array, " p"]) -> "Convergence":
+        """The state before the first evaluation."""
+        false = jnp.zeros((), bool)
+        return Convergence(jnp.zeros((), theta.dtype), false, false, false)
+
+    def exhausted(self, value: Float[Array, ""]) -> Bool[Array, ""]:
+        """Test for residuals that have fallen to round-off."""
+        return self.started & (value <= _ROUND_OFF**2 * self.first_value)
+
+    def after(self, value: Array, finite: Array, converged: Array, stuck: Array) -> "Convergence":
+        """The state after one more evaluation.
+
+        **Arguments:**
+
+        - `value`, `finite`: J at the point that was evaluated, and whether that point can be used.
+        - `converged`, `stuck`: as in the state; a fit whose first point cannot be used is stuck.
+        """
+        stuck |= ~self.started & ~finite
+        return Convergence(jnp.where(self.started, self.first_value, value), jnp.ones((), bool), converged, stuck)
+
+    def remark(
+        self, box: Box, value: Array, promise: Array, tolerance: float, decrement: float, numbers: float | None = None
+    ) -> str | None:
+        """The sentence about a fit that ended because a Newton step changes little, or because round-off hides the rest.
+
+        **Arguments:**
+
+        - `box`: the limits of the search.
+        - `value`, `promise`: J, and its fall that the step promises.
+        - `tolerance`: the part of J below which a promise ends any fit.
+        - `decrement`: the Newton decrement that ends it.
+        - `numbers`: the decrement of numbers, if a state beside them was left with more.
+        """
+        variance, noise = float(box.variance(value)), box.noise(value)
+        if bool(self.stuck) and bool(box.matters(noise, value, decrement)):
+            return (
+                f"stopped at the precision of float32: round-off of J hides a fall of {noise:.1g}, and so "
+                f"{np.sqrt(2 * float(noise) / variance):.1g} standard errors; take dtype=float64"
+            )
+        if not (bool(self.converged) and tolerance * float(value) < float(promise) <= decrement * variance / 2):
+            return None
+        fall = f"ended where J could fall by {promise:.1g} and"
+        if numbers is not None:
+            return f"{fall} numbers would move by less than {numbers**0.5:.1g} standard errors"
+        # no combination of unknowns moves by more standard errors than the root of the decrement
+        moved = np.sqrt(2 * float(promise) / variance)
+        return f"{fall} nothing would move by more than {moved:.1g} standard errors"

@@ -1,0 +1,45 @@
+"""The damping of Gauss-Newton steps: of Levenberg-Marquardt, of conjugate gradients, of cells and of collocation."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+
+class Damping(NamedTuple):
+    """The rule by which dampings fall after a good step and rise after a poor one.
+
+    **Arguments:**
+
+    - `eased`, `raised`: the factors after a good and after a poor step.
+    - `least`, `most`: the limits of a damping; no step helps a fit whose dampings all have reached `most`.
+    """
+
+    eased: Float[Array, "..."] | float
+    raised: Float[Array, "..."] | float
+    least: float = 0.0
+    most: float = np.inf
+
+    @staticmethod
+    def by_gain(ratio: Float[Array, "..."], raised: Float[Array, "..."], most: float) -> "Damping":
+        """The rule that follows the ratio of actual to predicted decrease of J.
+
+        **Arguments:**
+
+        - `ratio`: the gain ratio of the step.
+        - `raised`, `most`: the factor after a poor step, and the largest damping.
+
+        Source: H. Nielsen, IMM-REP-1999-05.
+        """
+        return Damping(jnp.clip(1 - (2 * ratio - 1) ** 3, 1 / 3, 2.0), raised, most=most)
+
+    def after(
+        self, damping: Float[Array, "..."], good: Bool[Array, "..."], poor: Bool[Array, "..."]
+    ) -> Float[Array, "..."]:
+        """The dampings after a step; those whose step was neither good nor poor stay."""
+        return jnp.clip(damping * jnp.where(poor, self.raised, jnp.where(good, self.eased, 1.0)), self.least, self.most)
+
+    def helpless(self, damping: Float[Array, "..."]) -> Bool[Array, ""]:
+        """Test for dampings that cannot rise any further."""
+        return jnp.all(damping >= self.most)
