@@ -33,8 +33,8 @@ _LOOKED_AT = 24
 _MOST_ROWS = 3
 # width over height of a plane above which its panels lie below each other
 _STRIP = 2.2
-# inches: a panel's longer side, that of both halves of a sphere, with and without a colour bar beside it
-_SIDE, _HALVES, _LONG, _BESIDE = 2.7, 3.5, 6.6, 1.0
+# inches: a panel's longer side, in images of plugins, in strips, and the room for a colour bar beside it
+_SIDE, _VIEWED, _LONG, _BESIDE = 2.7, 3.5, 6.6, 1.0
 # length of the way behind a body, as a fraction of all frames
 _TAIL = 0.06
 # length of a movie of many frames in seconds, and bounds on its frames per second
@@ -144,7 +144,7 @@ class _Maps:
         self._names = max((m.names for m in self._maps), key=len)
         alone = [m for m in self._maps if len(m.names) < len(self._names)]
         self._rows = [[m] for m in self._maps if m not in alone] + ([alone] if alone else [])
-        side = _LONG if self._is_strip else _HALVES if any(m.quantity.view for m in self._maps) else _SIDE
+        side = _LONG if self._is_strip else _VIEWED if any(m.quantity.view for m in self._maps) else _SIDE
         self._heights = [max(round(side / aspect(m.quantity), 2), 0.1) for m, *_ in self._rows]
         self._panels: list[Any] = []
         if self._is_strip:
