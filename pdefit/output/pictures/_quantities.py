@@ -5,20 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.image import AxesImage
 
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Field, Film
-from pdefit.output.pictures.style import NAMES
+from pdefit.output.pictures.style import NAMES, with_unit
 
 # more values than this along an axis without coordinates are taken for places, fewer for components
 _FEW = 16
 _MOST_COMPONENTS = 6
 _FIRST = ("x", "longitude", "lon")
-
-
-def with_unit(name: str, unit: str) -> str:
-    """Name of an axis with its unit; numbers have no unit."""
-    return name if unit in ("", "1") else f"{name} ({unit})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +79,7 @@ class View(Protocol):
         """Image of values at the points."""
         ...
 
-    def draw(self, axes: Any, image: Any) -> list[Any]:
+    def draw(self, axes: Axes, image: AxesImage | QuadMesh) -> list[Artist]:
         """Finish a map by all that surrounds the image; returns the image and all else that was drawn."""
         ...
 

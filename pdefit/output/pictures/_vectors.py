@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
@@ -51,7 +52,7 @@ class Arrows:
         for values in zip(*both, strict=True):
             yield np.stack([p.at(x, self.rows, self.columns) for p, x in zip(self.parts, values, strict=True)])
 
-    def draw(self, axes: Any, values: np.ndarray, is_dark: bool = False) -> Any:
+    def draw(self, axes: Axes, values: np.ndarray, is_dark: bool = False) -> Any:
         """Draw the arrows upon a map.
 
         **Arguments:**
@@ -67,7 +68,7 @@ class Arrows:
             edgecolor="black", linewidth=0.25, zorder=3, **look,
         )  # fmt: skip
 
-    def name(self, axes: Any, x: float, y: float, **place: Any) -> None:
+    def name(self, axes: Axes, x: float, y: float, **place: Any) -> None:
         """Draw an arrow of round length, with the size of the vector that it stands for.
 
         **Arguments:**

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from pdefit._util.errors import with_space
-from pdefit.output.pictures.style import COLORS, Scale, figure, scale_of
+from pdefit.output.pictures.style import COLORS, Scale, figure, scale_of, with_unit
 
 # most points of an image along an axis
 _MOST = 600
@@ -42,7 +43,7 @@ def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
             if frames.ndim == 1:
                 axes = part.subplots()
                 axes.plot(look.ts, frames, ".-", ms=3, color=COLORS[0])
-                axes.set(xlabel=f"time ({time_unit})" if beside else "time", ylabel=look.label)
+                axes.set(xlabel=with_unit("time", time_unit), ylabel=look.label)
                 continue
             grid = part.subplots(1, len(frames), squeeze=False)[0]
             draw, scale, drawn = _draw_line if frames.ndim == 2 else _draw_image, scale_of(frames), None
@@ -54,14 +55,14 @@ def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
                 part.colorbar(drawn, ax=list(grid), label=look.label)
 
 
-def _draw_line(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> None:
+def _draw_line(axes: Axes, frame: np.ndarray, scale: Scale, look: Look) -> None:
     """A curve of values (n,) over their positions."""
     label, where = look.axes[0]
     axes.plot(where, frame, color=COLORS[0])
     axes.set(xlabel=label, ylabel=look.label, **scale.axis)
 
 
-def _draw_image(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> Any:
+def _draw_image(axes: Axes, frame: np.ndarray, scale: Scale, look: Look) -> Any:
     """An image of values, the first axis to the right and the second upward; returns what a colour bar needs."""
     axes.grid(False)
     (across, x), (up, y) = look.axes[:2]
@@ -71,7 +72,7 @@ def _draw_image(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> Any:
     width, height = (abs(b - a) for a, b in ends)
     image = axes.imshow(
         frame.T[::step, ::step], interpolation="nearest", origin="lower", extent=(*ends[0], *ends[1]),
-        cmap=scale.colormap(), norm=scale.norm(), aspect="equal" if max(width, height) < 4 * min(width, height) else "auto",
+        **scale.colours, aspect="equal" if max(width, height) < 4 * min(width, height) else "auto",
     )  # fmt: skip
     axes.set(xlabel=across, ylabel=up)
     return image
