@@ -21,6 +21,7 @@ from pdefit.output.pictures.style import (
     looks,
     mark_forecast,
     panel_grid,
+    panels_of,
     scale_of,
     scale_of_errors,
     with_unit,
@@ -40,21 +41,16 @@ def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
     shown, numbers = shown[:_MOST_ROWS], film.chosen(_MOST_FRAMES)
     names = max((q.panels for q in shown), key=len)
     is_alone = len(names) == 1
-    across = min(2, len(shown)) if is_alone else len(names)
-    down = -(-len(shown) // across) if is_alone else len(shown)
+    down, across = panels_of(len(shown), 2) if is_alone else (len(shown), len(names))
     size = 3.55 * across if is_alone else 7.6, 0.7 + 2.1 * down
     with panel_grid(path, size, (down, across), sharex=True) as (fig, grid):
         for quantity, row in zip(shown, grid.reshape(-1, 1) if is_alone else grid, strict=False):
-            # a field that was not observed has a prediction alone, which stands below the others
-            _draw_row(fig, _below(names, quantity.panels, row), film, quantity, numbers)
+            # a field that was not observed has a prediction alone; `truth` and `observed` share the first column
+            own = [row[names.index(name) if name in names else 0] for name in quantity.panels]
+            _draw_row(fig, own, film, quantity, numbers)
         for axes, name in zip(grid[0], [] if is_alone else names, strict=False):
             axes.set_title(name, fontsize=9)
         label_lowest(grid, with_unit("time", film.time_unit))
-
-
-def _below(names: Sequence[str], own: Sequence[str], row: Sequence[Axes]) -> list[Axes]:
-    """The axes of a row that stand below the names of its panels; `truth` and `observed` share the first column."""
-    return [row[names.index(name) if name in names else 0] for name in own]
 
 
 def _draw_row(fig: Figure, row: Sequence[Axes], film: Film, quantity: Quantity, numbers: list[int]) -> None:

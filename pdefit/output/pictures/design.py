@@ -64,10 +64,6 @@ def _widest(intervals: list[Record], target: int) -> list[int]:
     return order[:_ROWS] if target in order[:_ROWS] else [*order[: _ROWS - 1], target]
 
 
-def _first(candidates: list[Record], kind: str) -> Record | None:
-    return next((c for c in candidates if c["kind"] == kind and not c["second"]), None)
-
-
 def _intervals(axes: Axes, found: Record, rows: list[int], target: int) -> None:
     y = name_bars(axes, [found["intervals"][k]["control"] for k in rows])
     now = 100 * np.asarray([found["intervals"][k]["half"] for k in rows], float)
@@ -80,7 +76,7 @@ def _intervals(axes: Axes, found: Record, rows: list[int], target: int) -> None:
         axes.text(
             0.03, position, "undetermined", transform=axes.get_yaxis_transform(), va="center", color=BAD, fontsize=8
         )
-    frame = _first(found["candidates"], "frame")
+    frame = next((c for c in found["candidates"] if c["kind"] == "frame" and not c["second"]), None)
     if frame is not None:
         after = 100 * np.asarray([frame["half"][k] for k in rows], float)
         axes.scatter(after, y, s=34, marker="|", color=BAD, lw=1.8, zorder=4, label="with the best frame")

@@ -33,7 +33,6 @@ class Look(NamedTuple):
 
 def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
     """Draw a row for each variable, whose frames share their scale. Of a volume the middle slice is drawn."""
-    beside = with_space(time_unit)
     with figure(path, 7.0, 0.4 + 2.1 * len(looks)) as fig:
         parts: Any = np.ravel(np.asarray(fig.subfigures(len(looks), 1, squeeze=False), object))
         for part, look in zip(parts, looks, strict=True):
@@ -48,7 +47,7 @@ def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
             grid = part.subplots(1, len(frames), squeeze=False)[0]
             draw, scale, drawn = _draw_line if frames.ndim == 2 else _draw_image, scale_of(frames), None
             for axes, t, frame in zip(grid, look.ts, frames, strict=True):
-                axes.set_title(f"t = {t:.6g}{beside}", fontsize=9)
+                axes.set_title(f"t = {t:.6g}{with_space(time_unit)}", fontsize=9)
                 drawn = draw(axes, frame, scale, look)
                 axes.label_outer()
             if frames.ndim == 3:

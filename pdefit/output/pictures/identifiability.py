@@ -1,5 +1,6 @@
 """Figure of identifiability: controls that compensate each other, the spectrum, thresholds, and the effect of a change."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,13 +82,11 @@ IDENTIFIABILITY = Picture("identifiability.json", _size, _panels, draw_identifia
 
 def _colours(rows: list[Record]) -> dict[str, str]:
     """A colour for each of the controls with the largest parts; all others are grey."""
-    total: dict[str, float] = {}
+    total: Any = Counter()
     for row in rows:
-        for name, part in row["components"].items():
-            total[name] = total.get(name, 0.0) + part
-    order = sorted(total, key=lambda name: -total[name])
+        total.update(row["components"])
     palette = [c for c in COLORS if c != COLORS[6]]
-    return dict(zip(order[:_COLOURS], palette, strict=False))
+    return {name: colour for (name, _), colour in zip(total.most_common(_COLOURS), palette, strict=False)}
 
 
 def _bars(axes: Axes, rows: list[Record], colours: dict[str, str], delta: float) -> None:
