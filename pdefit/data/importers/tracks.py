@@ -43,7 +43,7 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     """
     kind = choice(options, "as", ("positions", *parts("tracks")), "leave it out for means on a raster")
     curved = part(kind, "tracks") if kind not in (None, "positions") else None
-    own = curved.OPTIONS if curved else {}
+    own: dict[str, str] = curved.OPTIONS if curved else {}
     refuse_unknown("tracks", options, (*SCALE_OPTIONS, *_OPTIONS, *own))
     table, units = _one_experiment(files, options)
     length, step, length_unit, time_unit = _scale(table, units, options)
