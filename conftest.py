@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 # One folder of prepared states for all workers and all commands that tests start, empty at the beginning; the workers inherit
 # its name. Compiled programs are kept for the next run; `--measure` begins without any.
@@ -88,6 +89,22 @@ def room_for_programs():
     if resident() > _allowed[0]:
         forget_programs(always=True)
         _allowed[0] = max(_MOST_RESIDENT, 1.2 * resident())
+
+
+@pytest.fixture
+def saved_figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures of matplotlib that are saved, in coarse pixels."""
+    from matplotlib.figure import Figure
+
+    saved: list[Figure] = []
+    save = Figure.savefig
+
+    def kept(figure: Figure, path: Any, **_: Any) -> None:
+        saved.append(figure)
+        save(figure, path, dpi=20)
+
+    monkeypatch.setattr(Figure, "savefig", kept)
+    return saved
 
 
 # bytes of a worker beyond which it drops its programs: two workers take less than 4 GB

@@ -23,7 +23,7 @@ BOX = FieldCoords(
 )  # fmt: skip
 SPHERE = FieldCoords(
     ("colatitude", "longitude"), {"colatitude": np.linspace(0.1, 3.0, 9), "longitude": np.linspace(0.0, 6.0, 12)}, "m",
-    "height", {"colatitude": "rad", "longitude": "rad"}, radius=2.0,
+    "height", {"colatitude": "rad", "longitude": "rad"}, radius=2.0, view="sphere",
 )  # fmt: skip
 BODIES = FieldCoords(
     ("body", "axis"), {"body": np.asarray(["Sun", "Venus", "Ceres <1>"]), "axis": np.asarray(["x", "y", "z"])}, "au"

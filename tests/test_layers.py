@@ -97,11 +97,16 @@ def _imports(source: str) -> list[tuple[int, str]]:
     return sorted(set(found))
 
 
+# files of plugins that pdefit loads by their names, and the libraries that each may import beside arrays
+_PARTS = {"view": "matplotlib", "tracks": "scipy"}
+
+
 def _plugin_may(module: str, name: str) -> bool:
-    """A plugin imports the public names of pdefit, arrays, and itself."""
+    """A plugin imports the public names of pdefit, arrays, and itself; a part also what it is made for."""
     if name.split(".")[0] == "pdefit":
         return name == "pdefit" or (name.count(".") == 1 and _room(name) in (None, "pdefit") and name not in _PACKAGES)
-    return name.split(".")[0] in (*_ARRAYS.split(), module.split(".")[0])
+    own = _PARTS.get(module.partition(".")[2], "").split()
+    return name.split(".")[0] in (*_ARRAYS.split(), *own, module.split(".")[0])
 
 
 def _is_private_to_another_folder(name: str, module: str) -> bool:
@@ -214,6 +219,8 @@ def test_no_file_reaches_above_its_room():
         ("pdefit_reaction.fisher_kpp", "from pdefit import cli"),
         ("pdefit_reaction.fisher_kpp", "from diffrax import Dopri5"),
         ("pdefit_reaction.fisher_kpp", "from ..pdefit_particles import gravity"),
+        ("pdefit_reaction.fisher_kpp", "import matplotlib"),
+        ("pdefit_sphere.view", "from pdefit.output.pictures.style import MISSING"),
     ],
 )
 def test_a_planted_violation_is_caught(module, source):
@@ -242,6 +249,8 @@ def test_what_is_imported_by_name_is_listed_as_an_import():
     """Late names stand in imports for type checkers, which tests above read; below the command line nothing else is late."""
     named = {m for m, file in SOURCES.items() if "import_module(" in file.read_text(encoding="utf-8")}
     assert {m for m in named if not m.startswith(("pdefit.cli", "pdefit_"))} == {"pdefit._util.late"}
+    parts = {m for m, file in SOURCES.items() if "spec_from_file_location(" in file.read_text(encoding="utf-8")}
+    assert {m for m in parts if not m.startswith("pdefit.cli")} == {"pdefit._util.plugins"}
     assert places(SOURCES["pdefit.adjoints"])["Backsolve"] in SOURCES
 
 
@@ -275,6 +284,17 @@ def test_the_core_names_no_plugin():
         (f.name, re.findall(rf"pdefit_(?:{names})\b|\b(?:{names})/\w+", f.read_text(encoding="utf-8"))) for f in texts
     ]
     assert len(texts) > 300 and [x for x in found if x[1]] == []
+
+
+def test_rooms_that_load_parts_of_plugins_do_not_know_what_these_parts_draw_or_import():
+    files = [file for part in _PARTS for file in (ROOT / "plugins").glob(f"pdefit_*/{part}.py")]
+    names = {file.parent.name.removeprefix("pdefit_") for file in files}
+    words = re.compile(rf"\b({'|'.join(names)})s?\b", re.IGNORECASE)
+    rooms = [ROOT / "pdefit" / room for room in ("output/pictures", "data/importers")]
+    texts = [f for room in rooms for f in room.iterdir() if f.suffix in (".py", ".jinja")]
+    assert files and len(texts) > 30
+    found = [(f.name, words.findall(f.read_text(encoding="utf-8"))) for f in texts]
+    assert [x for x in found if x[1]] == []
 
 
 def circle(sources: Mapping[str, str]) -> list[str]:

@@ -19,7 +19,8 @@ class FieldCoords:
     - `vector`, `component`: for a component of a vector the vector's name, such as `velocity`, and the name of the axis
       along which it points, such as `x`. Pictures then have arrows.
     - `radius`: of a sphere, in the length of vectors on it, where the two dimensions are its colatitude and longitude in
-      radians. Pictures then show it from outside; 0 if there is no sphere.
+      radians; 0 if there is no sphere.
+    - `view`: the plugin that draws fields on these axes, such as `sphere`, by its file view.py; empty for maps and lines.
 
     A dimension of positions on the faces between cells ends in `_face`, such as `x_face`, along the axis `x`.
     """
@@ -32,6 +33,7 @@ class FieldCoords:
     vector: str = ""
     component: str = ""
     radius: float = 0.0
+    view: str = ""
 
     @classmethod
     def numbered(cls, name: str, shape: tuple[int, ...], unit: str = "1") -> "FieldCoords":

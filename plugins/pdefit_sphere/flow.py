@@ -146,6 +146,7 @@ class AbstractSphereFlow(
             vector=name if axis else "",
             component=axis,
             radius=self.sphere.radius,
+            view="sphere",
         )
 
     def diagnostics(self, t, y):

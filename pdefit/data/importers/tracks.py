@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 
 from pdefit._util.errors import PdefitError, first_line
-from pdefit.data.importers._sphere import fitted_sphere, tangent_vectors
+from pdefit._util.plugins import part, parts
 from pdefit.data.importers.options import (
     SCALE_OPTIONS,
     choice,
@@ -20,8 +20,9 @@ from pdefit.data.importers.options import (
     whole_numbers,
 )
 from pdefit.data.importers.recording import Recording
+from pdefit.data.units import conversion
 
-_OPTIONS = ("bins", "box", "least", "as", "experiment", "y", "pole")
+_OPTIONS = ("bins", "box", "least", "as", "experiment", "y")
 # names of TrackMate and trackpy
 _NAMES = {"track_id": "track", "particle": "track"} | {f"position_{c}": c for c in "xyz"}
 _NUMBERS = ("frame", "x", "y", "z", "position_t")
@@ -37,36 +38,45 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
     **Arguments:**
 
     - `files`: CSV files with columns `experiment, frame, track, x, y, z`, or of TrackMate.
-    - `options`: `bins`, `box`, `least`, `as=positions|sphere`, `pole`, `experiment`, `y=up|down` and those of the scale.
+    - `options`: `bins`, `box`, `least`, `experiment`, `y=up|down`, those of the scale, `as=positions` or `as=PLUGIN` for a
+      curved surface, with the options of the plugin's file tracks.py.
     """
-    refuse_unknown("tracks", options, (*SCALE_OPTIONS, *_OPTIONS))
+    kind = choice(options, "as", ("positions", *parts("tracks")), "leave it out for means on a raster")
+    curved = part(kind, "tracks") if kind not in (None, "positions") else None
+    own: dict[str, str] = curved.OPTIONS if curved else {}
+    refuse_unknown("tracks", options, (*SCALE_OPTIONS, *_OPTIONS, *own))
     table, units = _one_experiment(files, options)
     length, step, length_unit, time_unit = _scale(table, units, options)
+    if curved and length_unit == "m":
+        length_unit, time_unit = curved.UNITS
+        length, step = length * conversion("m", length_unit).factor, step / conversion(time_unit, "s").factor
     bins = whole_numbers("bins", options["bins"], "[20,20]", (2, 3)) if "bins" in options else []
-    kind = choice(options, "as", ("positions", "sphere"), "leave it out for means on a raster")
-    if "pole" in options and kind != "sphere":
-        raise PdefitError("pole is the north of a sphere; add as=sphere, or leave it out")
     deep = "z" in table and table["z"].nunique() > 1
-    dims = [*"xyz"] if kind == "sphere" else [*"xyz"][: len(bins) or 2 + deep]
+    dims = [*"xyz"] if curved else [*"xyz"][: len(bins) or 2 + deep]
     if not {*dims} <= {*table}:
-        raise PdefitError("The files have no column z; add it, or leave as=sphere and a third number of bins out")
+        raise PdefitError(f"The files have no column z; add it, or leave as={kind} and a third number of bins out")
     notes = ["Values at several depths z are taken together."] if deep and dims == ["x", "y"] else []
     box = table[dims].agg(["min", "max"]).to_numpy(float).T
     if "box" in options:
         box = np.reshape(numbers("box", options["box"], "[x0,x1,y0,y1]", (2 * len(dims),)), (-1, 2))
     # an image with y down and z away from the eye is not mirrored
-    default = "down" if "position_t" in table and kind != "sphere" else "up"
+    default = "down" if "position_t" in table and not curved else "up"
     if (choice(options, "y", ("up", "down")) or default) == "down":
         table["y"] = box[1].sum() - table["y"]
         notes.append("y of the files runs down, so it is mirrored within its range.")
-    elif kind != "sphere":
+    elif not curved:
         notes.append("y of the files is taken to run up; y=down is for positions in an image.")
     table[dims] *= length
     source, speed = [file.name for file in files], f"{length_unit}/{time_unit}"
     title, scalars, axes = "Velocities of tracks", {}, {}
-    if kind == "sphere":
-        vectors, axes, scalars = _on_sphere(table, bins, options, length_unit, notes)
-        title = "Tracks on a sphere"
+    if curved:
+        given = {n: numbers(n, options.get(n, usual), usual, (usual.count(",") + 1,)) for n, usual in own.items()}
+        cells = curved.surface(table[dims].to_numpy(float), length_unit, bins, **given)
+        notes += cells.notes
+        first, second = _pairs(table[cells.near], notes)
+        moved = cells.displacements(*(ends[dims].to_numpy(float) for ends in (first, second)))
+        vectors, axes, scalars = pandas.DataFrame(moved).assign(frame=first["frame"]), cells.axes, cells.scalars
+        title = f"Tracks on a {kind}"
     else:
         first, second = _pairs(table, notes)
         vectors = ((first[dims] + second[dims]) / 2).assign(frame=first["frame"])
@@ -160,8 +170,6 @@ def _scale(table: Any, units: Mapping[str, str], options: Mapping[str, str]) -> 
         step = unit * times / frames if frames else math.nan
         if not (math.isfinite(step) and step > 0):
             raise PdefitError("POSITION_T does not grow with FRAME; add frame=TIME, such as frame=2ms")
-    if options.get("as") == "sphere" and length_unit == "m":
-        return length * 1e6, step / 60, "um", "min"
     return length, step, length_unit, time_unit
 
 
@@ -208,32 +216,6 @@ def _in_cells(
         for name, low, w, n in zip(dims, box[:, 0], width, bins, strict=True)
     }
     return vectors.assign(cell=np.ravel_multi_index(tuple(cells.T), bins)), axes
-
-
-def _on_sphere(
-    table: Any, bins: list[int], options: Mapping[str, str], unit: str, notes: list[str]
-) -> tuple[Any, dict[str, tuple[np.ndarray, str]], dict[str, tuple[Any, str]]]:
-    """Tangent displacements with their cells, the axes of cells by colatitude and longitude, and the sphere of positions."""
-    sphere = fitted_sphere(table[[*"xyz"]].to_numpy(float))
-    pole = np.array(numbers("pole", options.get("pole", "[0,0,1]"), "[0,0,1]", (3,)))
-    if len(bins) != 2 or 0 in bins or not pole.any():
-        raise PdefitError("as=sphere expects cells along theta and phi, and a pole other than 0; write bins=[18,36]")
-    at = ", ".join(f"{c:.5g}" for c in sphere.centre)
-    notes += [
-        f"The sphere has the centre ({at}) {unit} and the radius {sphere.radius:.5g} +- {sphere.error:.2g} {unit}; positions "
-        f"are {sphere.rms:.3g} {unit} (rms) away from it, {sphere.rms / sphere.radius:.1%} of the radius.",
-        "x, y and z of the files are taken to be right-handed; y=down mirrors y.",
-    ]
-    if not sphere.near.all():
-        notes.append(f"{np.sum(~sphere.near)} positions are left out, since they are too far from the sphere.")
-    first, second = _pairs(table[sphere.near], notes)
-    start, end = (part[[*"xyz"]].to_numpy(float) for part in (first, second))
-    vectors = pandas.DataFrame(tangent_vectors(start, end, sphere, pole, bins)).assign(frame=first["frame"])
-    axes = {
-        name: ((np.arange(n) + 0.5) * width / n, "rad")
-        for name, n, width in zip(("theta", "phi"), bins, (np.pi, 2 * np.pi), strict=True)
-    }
-    return vectors, axes, {"radius": (sphere.radius, unit), "centre": (sphere.centre, unit), "pole": (pole, "1")}
 
 
 def _means(

@@ -37,7 +37,8 @@ class Field:
     - `kinds`: which of `KINDS` the file holds: the truth of a twin, observations, predictions, standard deviations of the
       posterior, of the prior and of the noise.
     - `vector`, `component`: of a component the vector's name, and the name of the axis along which it points.
-    - `radius`: of a sphere whose colatitude and longitude in radians are the two axes; 0 where there is no sphere.
+    - `radius`: of a sphere whose colatitude and longitude in radians are the two axes; 0 if there is no sphere.
+    - `view`: the plugin that draws the field; empty for maps and lines.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Field:
     vector: str = ""
     component: str = ""
     radius: float = 0.0
+    view: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -183,7 +185,8 @@ def _field(file: DataFile, name: str, kinds: list[str]) -> Field:
     long_name = stated("long_name").rpartition(", ")[0] or name
     radius = float(stored.attributes.get("radius", 0.0)) if len(coords) == 2 else 0.0
     unit, points = str(stored.attributes.get("units", "1")), (stated("vector"), stated("component"))
-    return Field(name, long_name, unit, tuple(s.name for s in scales), coords, units, tuple(kinds), *points, radius)
+    dims = tuple(s.name for s in scales)
+    return Field(name, long_name, unit, dims, coords, units, tuple(kinds), *points, radius, stated("view"))
 
 
 def _positions(scale: Variable) -> np.ndarray:

@@ -206,6 +206,6 @@ def observed_coords(functional: Functional) -> dict[str, FieldCoords]:
         coords, units = {d: x for d, x, _ in axes}, {d: unit for d, _, unit in axes}
         # values of a field's name are read in its unit
         like = fields.get(name, where)
-        found[name] = dataclasses.replace(like, dims=(*coords,), coords=coords, coord_units=units, radius=0.0)
+        found[name] = dataclasses.replace(like, dims=(*coords,), coords=coords, coord_units=units, radius=0.0, view="")
         taken |= coords
     return found

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.data.readers.fields import open_film
 from pdefit.output.pictures._maps import aspect, colorbar, draw_image
-from pdefit.output.pictures._quantities import Quantity, quantities, with_unit
-from pdefit.output.pictures.style import BAD, COLORS, GOOD, PALE, PREDICTED, TRUE, Scale, figure, scale_of
+from pdefit.output.pictures._quantities import Quantity, quantities
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, PALE, PREDICTED, TRUE, Scale, figure, scale_of, with_unit
 from pdefit.output.store.history import COLUMNS, read_history
 from pdefit.output.store.tables import ParameterRow
 

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._maps import colorbar, draw_image, scales
-from pdefit.output.pictures._quantities import Axis, Quantity, with_unit
+from pdefit.output.pictures._quantities import Axis, Quantity
 from pdefit.output.pictures.style import (
     BAD,
     NAMES,
@@ -18,8 +21,10 @@ from pdefit.output.pictures.style import (
     looks,
     mark_forecast,
     panel_grid,
+    panels_of,
     scale_of,
     scale_of_errors,
+    with_unit,
 )
 
 _MOST_FRAMES = 400
@@ -36,24 +41,19 @@ def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
     shown, numbers = shown[:_MOST_ROWS], film.chosen(_MOST_FRAMES)
     names = max((q.panels for q in shown), key=len)
     is_alone = len(names) == 1
-    across = min(2, len(shown)) if is_alone else len(names)
-    down = -(-len(shown) // across) if is_alone else len(shown)
+    down, across = panels_of(len(shown), 2) if is_alone else (len(shown), len(names))
     size = 3.55 * across if is_alone else 7.6, 0.7 + 2.1 * down
     with panel_grid(path, size, (down, across), sharex=True) as (fig, grid):
         for quantity, row in zip(shown, grid.reshape(-1, 1) if is_alone else grid, strict=False):
-            # a field that was not observed has a prediction alone, which stands below the others
-            _draw_row(fig, _below(names, quantity.panels, row), film, quantity, numbers)
+            # a field that was not observed has a prediction alone; `truth` and `observed` share the first column
+            own = [row[names.index(name) if name in names else 0] for name in quantity.panels]
+            _draw_row(fig, own, film, quantity, numbers)
         for axes, name in zip(grid[0], [] if is_alone else names, strict=False):
             axes.set_title(name, fontsize=9)
         label_lowest(grid, with_unit("time", film.time_unit))
 
 
-def _below(names: Sequence[str], own: Sequence[str], row: Any) -> list[Any]:
-    """The axes of a row that stand below the names of its panels; `truth` and `observed` share the first column."""
-    return [row[names.index(name) if name in names else 0] for name in own]
-
-
-def _draw_row(fig: Any, row: Any, film: Film, quantity: Quantity, numbers: list[int]) -> None:
+def _draw_row(fig: Figure, row: Sequence[Axes], film: Film, quantity: Quantity, numbers: list[int]) -> None:
     """Truth, prediction and error of a field; a colour bar stands right of the prediction, and of the error."""
     (space,) = quantity.axes
     plane = dataclasses.replace(quantity, axes=(space, Axis("time", film.time_unit, film.ts[numbers])))
@@ -80,7 +80,7 @@ class Curves:
         self._panels: Any = None
         self.size = 4.4 * self._columns, 0.3 + 2.7 * len(self._shown)
 
-    def arrange(self, fig: Any) -> None:
+    def arrange(self, fig: Figure) -> None:
         self._panels = fig.subplots(len(self._shown), self._columns, sharex="row", squeeze=False)
         for quantity, row in zip(self._shown, self._panels, strict=True):
             values = self._values(quantity, self._film.chosen(_LOOKED_AT))
@@ -97,7 +97,7 @@ class Curves:
             elif row.size > 1:
                 row[1].set_visible(False)
 
-    def draw(self, number: int) -> list[Any]:
+    def draw(self, number: int) -> list[Artist]:
         drawn = []
         for quantity, row in zip(self._shown, self._panels, strict=True):
             where, (values,) = quantity.axes[0].values, self._values(quantity, [number])

@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._points import draw_points, name_points
-from pdefit.output.pictures._quantities import Quantity, quantities, with_unit
+from pdefit.output.pictures._quantities import Quantity, quantities
 from pdefit.output.pictures._vectors import Arrows, arrows_on
 from pdefit.output.pictures.style import (
     BEYOND,
@@ -21,8 +24,10 @@ from pdefit.output.pictures.style import (
     figure,
     is_signed,
     panel_grid,
+    panels_of,
     scale_of,
     scale_of_errors,
+    with_unit,
 )
 
 # width over height of a plane above which a figure shows it as strips above each other
@@ -60,7 +65,12 @@ class Map:
         """Scale of a panel."""
         return self.errors if name == "error" else self.shared
 
-    def draw(self, panels: Iterable[Any], number: int) -> list[Any]:
+    @property
+    def barred(self) -> list[str]:
+        """Panels that a colour bar stands beside; the truth shares the bar of the prediction."""
+        return [name for name in self.names if name in ("prediction", "error")]
+
+    def draw(self, panels: Iterable[Axes], number: int) -> list[Artist]:
         """Draw a frame, a panel for each of `names`; returns what was drawn."""
         (values,), drawn = self.quantity.compared(self.film, [number], self.names), []
         for axes, name in zip(panels, self.names, strict=True):
@@ -86,57 +96,72 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
     to the right, rows upwards. A vector in the same plane is drawn as arrows.
     """
     numbers, wide = telling_frames(film), aspect(quantity)
-    is_strip = wide > _STRIP
-    if _WIDE < wide <= _STRIP:
-        numbers = numbers[1::2] or numbers
-    elif is_strip and len(numbers) > 3:
-        numbers = [*numbers[:2], numbers[-1]]
-    times = len(numbers)
-    # inches; strips of all times lie below each other, else each time has a column
-    width = 7.0 if is_strip or times > 1 else 4.2
-    across = 6.3 if is_strip else (width - 1.85) / times
-    down = max(across / wide, 0.12)
+    if wide > _STRIP:
+        _draw_strips(path, film, quantity, [*numbers[:2], numbers[-1]] if len(numbers) > 3 else numbers)
+    else:
+        _draw_columns(path, film, quantity, (numbers[1::2] or numbers) if wide > _WIDE else numbers)
+
+
+def _draw_columns(path: Path, film: Film, quantity: Quantity, numbers: list[int]) -> None:
+    """A column of panels for each time, and colour bars beside them."""
+    # inches
+    width = 7.0 if len(numbers) > 1 else 4.2
+    across = (width - 1.85) / len(numbers)
+    down = max(across / aspect(quantity), 0.12)
     scene = map_of(film, quantity, numbers, across)
-    names = scene.names
-    each = len(names) * (down + (0.06 if is_strip else 0.12))
-    height = 1.05 + times * (0.3 + each) if is_strip else 0.95 + each
-    with figure(path, width, height, layout="compressed") as fig:
-        bars: list[Any] = []
-        if is_strip:
-            # a column for each of two colour bars, and a gap between them
-            rows, widths = times * len(names), (1.0, 0.06, 1.0)
-            spec = fig.add_gridspec(rows + 1, 3, height_ratios=[1.0] * rows + [0.1 / down], width_ratios=widths)
-            strips = [fig.add_subplot(spec[r, :]) for r in range(rows)]
-            grid: Any = np.asarray(strips).reshape(times, -1).T
-            bars = [fig.add_subplot(spec[-1, 2 * i]) for i in range(min(len(names), 2))]
-        else:
-            grid = fig.subplots(len(names), times, squeeze=False)
-        for column, number in zip(grid.T, numbers, strict=True):
-            scene.draw(column, number)
-            # beside a single row, which is low, a label is broken into two lines
-            phase = (", " if is_strip else "\n") + "forecast" if number >= film.forecast else ""
-            column[0].set_title(f"{film.title_of(number)}{phase}", fontsize=9, color=BEYOND if phase else "black")
-            for axes, name in zip(column, names, strict=True):
-                axes.set(xlabel=quantity.axes[1].label, ylabel=f"{name}\n{quantity.axes[0].label}")
-                if is_strip:
-                    _name_strip(axes, quantity, name, is_last=axes is grid[-1, -1])
-                else:
-                    axes.locator_params(nbins=3)
-                    axes.label_outer()
-        for i, name in enumerate(name for name in names if name in ("prediction", "error")):
-            if is_strip:
-                place: dict[str, Any] = {"cax": bars[i], "orientation": "horizontal"}
-            else:
-                beside = grid[2:] if name == "error" else grid[: max(len(names) - 1, 1)]
-                # a low bar has room for few numbers
-                most = min(max(int(5 * down * len(beside)), 2), 5)
-                place = {"ax": list(beside.flat), "aspect": 15 * len(beside), "pad": 0.015, "most": most}
-            colorbar(fig, scene.scale(name), quantity.label_of(name, " " if is_strip else "\n"), **place)
-        if scene.arrows:
-            scene.arrows.name(grid[0, 0], 0.95, 1 - 0.13 / height, coordinates="figure", labelpos="W")
-        name_points(fig, film, 0.99, 1 - 0.13 / height, ha="right")
-        if quantity.note:
-            fig.text(0.99, 0.995, quantity.note, ha="right", va="top", fontsize=8)
+    shape = len(scene.names), len(numbers)
+    with figure(path, width, 0.95 + shape[0] * (down + 0.12), layout="compressed") as fig:
+        grid = fig.subplots(*shape, squeeze=False)
+        # beside a single row, which is low, a label is broken into two lines
+        _draw_frames(fig, grid, scene, numbers, "\n")
+        for axes in grid.flat:
+            axes.locator_params(nbins=3)
+            axes.label_outer()
+        for name in scene.barred:
+            beside = grid[2:] if name == "error" else grid[: max(shape[0] - 1, 1)]
+            # a low bar has room for few numbers
+            most = min(max(int(5 * down * len(beside)), 2), 5)
+            place = {"ax": list(beside.flat), "aspect": 15 * len(beside), "pad": 0.015}
+            colorbar(fig, scene.scale(name), quantity.label_of(name, "\n"), most, **place)
+
+
+def _draw_strips(path: Path, film: Film, quantity: Quantity, numbers: list[int]) -> None:
+    """Panels of all times below each other, and colour bars below them."""
+    # inches
+    across = 6.3
+    down = max(across / aspect(quantity), 0.12)
+    scene = map_of(film, quantity, numbers, across)
+    rows = len(numbers) * len(scene.names)
+    with figure(path, 7.0, 1.05 + 0.3 * len(numbers) + rows * (down + 0.06), layout="compressed") as fig:
+        # a column for each of two colour bars, and a gap between them
+        heights, widths = [1.0] * rows + [0.1 / down], (1.0, 0.06, 1.0)
+        spec = fig.add_gridspec(rows + 1, 3, height_ratios=heights, width_ratios=widths)
+        strips = [fig.add_subplot(spec[r, :]) for r in range(rows)]
+        bars = [fig.add_subplot(spec[-1, 2 * i]) for i in range(min(len(scene.names), 2))]
+        grid = np.asarray(strips).reshape(len(numbers), -1).T
+        _draw_frames(fig, grid, scene, numbers, ", ")
+        for name, row in zip(scene.names, grid, strict=True):
+            for axes in row:
+                _name_strip(axes, quantity, name, is_last=axes is strips[-1])
+        for name, bar in zip(scene.barred, bars, strict=True):
+            colorbar(fig, scene.scale(name), quantity.label_of(name), cax=bar, orientation="horizontal")
+
+
+def _draw_frames(fig: Figure, grid: np.ndarray, scene: Map, numbers: Sequence[int], between: str) -> None:
+    """Draw a frame in each column of a grid, with `between` its time and the word forecast."""
+    film, (vertical, horizontal) = scene.film, scene.quantity.axes
+    for column, number in zip(grid.T, numbers, strict=True):
+        scene.draw(column, number)
+        phase = f"{between}forecast" if number >= film.forecast else ""
+        column[0].set_title(f"{film.title_of(number)}{phase}", fontsize=9, color=BEYOND if phase else "black")
+        for axes, name in zip(column, scene.names, strict=True):
+            axes.set(xlabel=horizontal.label, ylabel=f"{name}\n{vertical.label}")
+    top = 1 - 0.13 / fig.get_figheight()
+    if scene.arrows:
+        scene.arrows.name(grid[0, 0], 0.95, top, coordinates="figure", labelpos="W")
+    name_points(fig, film, 0.99, top, ha="right")
+    if scene.quantity.note:
+        fig.text(0.99, 0.995, scene.quantity.note, ha="right", va="top", fontsize=8)
 
 
 def draw_whole(path: Path, maps: Film) -> None:
@@ -167,14 +192,14 @@ def draw_whole(path: Path, maps: Film) -> None:
                 if name != "error" and not quantity.view and np.isfinite(values[name]).sum() > 1:
                     places = (axis.values for axis in quantity.axes[::-1])
                     axes.contour(*places, values[name], lines, colors="white", linewidths=0.6)
-                if name in ("prediction", "error"):
+                if name in scene.barred:
                     label = with_unit(name.replace("prediction", quantity.field.long_name), quantity.field.unit)
                     bar = colorbar(fig, scene.scale(name), label, ax=axes, aspect=18, pad=0.02)
                     if name != "error":
                         bar.add_lines(lines, ["white"] * len(lines), [0.6] * len(lines))
 
 
-def _name_strip(axes: Any, quantity: Quantity, name: str, is_last: bool) -> None:
+def _name_strip(axes: Axes, quantity: Quantity, name: str, is_last: bool) -> None:
     """Labels of a strip, which is too low for an axis: the ends of the axis stand below the last strip."""
     vertical, horizontal = quantity.axes
     # an end that is zero but for round-off is written as zero
@@ -186,13 +211,13 @@ def _name_strip(axes: Any, quantity: Quantity, name: str, is_last: bool) -> None
     axes.set_xlabel(f"{horizontal.label}; {beside}" if is_last else "", labelpad=1)
 
 
-def colorbar(fig: Any, scale: Scale, label: str, most: int = 5, **place: Any) -> Any:
+def colorbar(fig: Figure, scale: Scale, label: str, most: int = 5, **place: Any) -> Any:
     """Colour bar of a scale with `most` steps between ticks, at `cax` or beside `ax`.
 
     A power of ten stands in its label: where matplotlib puts it, it would cover other parts of the figure. Pointed ends
     mark values beyond the scale.
     """
-    drawn = ScalarMappable(scale.norm(), scale.colormap())
+    drawn = ScalarMappable(**scale.colours)
     bar = fig.colorbar(drawn, extend="both" if scale.is_clipped else "neither", **place)
     bar.ax.grid(False)
     largest = max(abs(scale.low), abs(scale.high))
@@ -207,18 +232,21 @@ def colorbar(fig: Any, scale: Scale, label: str, most: int = 5, **place: Any) ->
     return bar
 
 
-def draw_image(axes: Any, quantity: Quantity, values: np.ndarray, scale: Scale) -> list[Any]:
+def draw_image(axes: Axes, quantity: Quantity, values: np.ndarray, scale: Scale) -> list[Artist]:
     """Draw values (rows, columns) in a plane; cells of unequal size keep their sizes. Returns what was drawn."""
     vertical, horizontal = quantity.axes
     axes.grid(False)
     values = quantity.image(values)
-    look: Any = {"cmap": scale.colormap(), "norm": scale.norm()}
     shape = "equal" if is_plane(quantity) else "auto"
     if vertical.is_uniform and horizontal.is_uniform:
         extent = (*horizontal.edges, *vertical.edges)
-        image = axes.imshow(values, origin="lower", extent=extent, interpolation="nearest", aspect=shape, **look)
+        image = axes.imshow(
+            values, origin="lower", extent=extent, interpolation="nearest", aspect=shape, **scale.colours
+        )
     else:
-        image = axes.pcolormesh(horizontal.values, vertical.values, values, shading="nearest", rasterized=True, **look)
+        image = axes.pcolormesh(
+            horizontal.values, vertical.values, values, shading="nearest", rasterized=True, **scale.colours
+        )
         axes.set_aspect(shape)
     if quantity.view:
         return quantity.view.draw(axes, image)
@@ -269,8 +297,7 @@ def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
     numbers = [n for n in film.chosen(_MISFIT_FRAMES) if n < film.forecast]
     means = [mean / (size or 1.0) for mean, size in (mean_misfit(film, quantity, numbers) for quantity in shown)]
     scale = scale_of_errors(np.concatenate([mean.ravel() for mean in means]))
-    across = 2 if len(shown) == 4 else min(3, len(shown))
-    down = -(-len(shown) // across)
+    down, across = panels_of(len(shown), 2 if len(shown) == 4 else 3)
     # the label of the colour bar needs two inches
     high = max(0.3 + down * (0.6 + max(_MISFIT_SIDE / aspect(q) for q in shown)), 2.2)
     size = across * (_MISFIT_SIDE + 0.5) + 1.2, high

@@ -8,7 +8,19 @@ import numpy as np
 import xarray
 
 from pdefit.data.readers.fields import open_film
-from pdefit.output.pictures.style import BAD, COLORS, GOOD, OBSERVED, PALE, figure, panel_grid, readable_times
+from pdefit.output.pictures.style import (
+    BAD,
+    COLORS,
+    GOOD,
+    OBSERVED,
+    PALE,
+    figure,
+    kind_of_axis,
+    panel_grid,
+    panels_of,
+    readable_times,
+    with_unit,
+)
 from pdefit.output.store.members import read_members
 from pdefit.output.store.tables import number, number_in, rows_of
 
@@ -41,8 +53,7 @@ def draw_histograms(path: Path, file: Path) -> None:
     """Histograms of the numbers over all members, with their median, and the median half width of their intervals."""
     found = read_members(file)
     names = [str(n) for n in found.data_vars if f"{n}_low" in found][:_MOST_NUMBERS]
-    across = min(len(names), 4) or 1
-    down = -(-len(names) // across)
+    down, across = panels_of(len(names), 4)
     with panel_grid(path, (1.9 * across + 0.4, 1.8 * down + 0.3), (down, across)) as (fig, grid):
         for axes, name in zip(grid.flat, names, strict=False):
             values, low, high = (found[n].values for n in (name, f"{name}_low", f"{name}_high"))
@@ -65,7 +76,9 @@ def draw_histograms(path: Path, file: Path) -> None:
             axes.set_title(
                 f"{np.median(values[good]):.3g}" + (f", ±{half:.2g} each" if np.isfinite(half) else ""), fontsize=8
             )
-            axes.set(xscale="log" if wide else "linear", xlabel=_with_unit(name, found[name]))
+            axes.set(
+                xscale="log" if wide else "linear", xlabel=with_unit(name, str(found[name].attrs.get("units", "")))
+            )
         fig.supylabel("members", fontsize=9)
 
 
@@ -113,8 +126,8 @@ def _worst_and_typical(chi2: Mapping[str, float]) -> list[str]:
 
 def _draw_records(path: Path, records: Sequence[Record]) -> None:
     """A panel for each record, the first ones of which are the worst."""
-    down = -(-len(records) // 4)
-    with panel_grid(path, (7.4, 1.55 * down + 0.5), (down, min(4, len(records))), sharex=True) as (fig, grid):
+    shape = panels_of(len(records), 4)
+    with panel_grid(path, (7.4, 1.55 * shape[0] + 0.5), shape, sharex=True) as (fig, grid):
         for k, (axes, record) in enumerate(zip(grid.flat, records, strict=False)):
             for color, (name, (observed, predicted)) in zip(COLORS, record.lines.items(), strict=False):
                 axes.plot(record.ts, observed, ".", ms=2, color=OBSERVED)
@@ -123,8 +136,7 @@ def _draw_records(path: Path, records: Sequence[Record]) -> None:
             axes.set_title(text, fontsize=7, color=BAD if k < _WORST else "k")
             axes.tick_params(labelsize=6)
         grid.flat[0].legend(fontsize=6, loc="upper right")
-        unit = records[0].unit
-        fig.supxlabel(f"time ({unit})" if unit not in ("", "1") else "time", fontsize=9)
+        fig.supxlabel(with_unit("time", records[0].unit), fontsize=9)
 
 
 def draw_starts(path: Path, file: Path) -> None:
@@ -141,8 +153,7 @@ def draw_starts(path: Path, file: Path) -> None:
             best = row["optimum"] == 1
             left.plot(place + 1, row["loss"], "o", ms=4.5, color=GOOD if best else PALE, mec=GOOD, mew=0.8)
         losses = [r["loss"] or 0.0 for r in ended]
-        wide = losses and min(losses) > 0 and max(losses) > 10 * min(losses)
-        left.set(yscale="log" if wide else "linear", xlabel="start, the best first", ylabel="J where it ended")
+        left.set(yscale=kind_of_axis(losses), xlabel="start, the best first", ylabel="J where it ended")
         for column, name in enumerate(names if ended else ()):
             middle = ended[0][name] or 1.0
             for row in ended[::-1]:
@@ -150,18 +161,11 @@ def draw_starts(path: Path, file: Path) -> None:
                 if x is not None:
                     right.plot(column, x / middle, "o", ms=4.5, color=GOOD if best else PALE, mec=GOOD, mew=0.8)
         right.set_xticks(range(len(names)), names)
-        right.set(ylabel="estimate over that of the best")
         spread = [(r[n] or 0.0) / (ended[0][n] or 1.0) for r in ended for n in names]
-        if spread and min(spread) > 0 and max(spread) > 10 * min(spread):
-            right.set_yscale("log")
+        right.set(yscale=kind_of_axis(spread), ylabel="estimate over that of the best")
 
 
 def _series(record: xarray.DataArray, e: int) -> np.ndarray:
     """One member's record against time, the mean over space if it has any."""
     one = record.isel(member=int(e))
     return one.mean([d for d in one.dims if d != "time"]).values if one.ndim > 1 else one.values
-
-
-def _with_unit(name: str, values: xarray.DataArray) -> str:
-    unit = str(values.attrs.get("units", ""))
-    return name if unit in ("", "1") else f"{name} ({unit})"

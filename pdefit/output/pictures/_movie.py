@@ -12,6 +12,8 @@ import av
 import av.error
 import imageio.v3
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -33,8 +35,8 @@ _LOOKED_AT = 24
 _MOST_ROWS = 3
 # width over height of a plane above which its panels lie below each other
 _STRIP = 2.2
-# inches: a panel's longer side, that of both halves of a sphere, with and without a colour bar beside it
-_SIDE, _HALVES, _LONG, _BESIDE = 2.7, 3.5, 6.6, 1.0
+# inches: a panel's longer side, in images of plugins, in strips, and the room for a colour bar beside it
+_SIDE, _VIEWED, _LONG, _BESIDE = 2.7, 3.5, 6.6, 1.0
 # length of the way behind a body, as a fraction of all frames
 _TAIL = 0.06
 # length of a movie of many frames in seconds, and bounds on its frames per second
@@ -51,11 +53,11 @@ class Scene(Protocol):
         """Width and height in inches."""
         ...
 
-    def arrange(self, fig: Any) -> None:
+    def arrange(self, fig: Figure) -> None:
         """Add all that is the same in every frame."""
         ...
 
-    def draw(self, number: int) -> list[Any]:
+    def draw(self, number: int) -> list[Artist]:
         """Draw a frame upon it; returns what was drawn."""
         ...
 
@@ -119,7 +121,7 @@ def _frames(film: Film, scene: Scene, numbers: Sequence[int]) -> Iterator[np.nda
         yield np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def _clock(fig: Figure, film: Film, number: int) -> list[Any]:
+def _clock(fig: Figure, film: Film, number: int) -> list[Artist]:
     """The time of a frame, and whether the model was fitted to it."""
     told: list[Any] = [fig.text(0.012, 0.985, film.title_of(number), ha="left", va="top", fontsize=10)]
     if film.forecast < film.ts.size:
@@ -144,7 +146,7 @@ class _Maps:
         self._names = max((m.names for m in self._maps), key=len)
         alone = [m for m in self._maps if len(m.names) < len(self._names)]
         self._rows = [[m] for m in self._maps if m not in alone] + ([alone] if alone else [])
-        side = _LONG if self._is_strip else _HALVES if any(m.quantity.view for m in self._maps) else _SIDE
+        side = _LONG if self._is_strip else _VIEWED if any(m.quantity.view for m in self._maps) else _SIDE
         self._heights = [max(round(side / aspect(m.quantity), 2), 0.1) for m, *_ in self._rows]
         self._panels: list[Any] = []
         if self._is_strip:
@@ -152,7 +154,7 @@ class _Maps:
         else:
             self.size = len(self._names) * (side + _BESIDE), 0.85 + sum(h + 0.2 for h in self._heights)
 
-    def arrange(self, fig: Any) -> None:
+    def arrange(self, fig: Figure) -> None:
         if self._is_strip:
             grid = fig.subplots(len(self._names), 1, squeeze=False).T
         else:
@@ -166,7 +168,7 @@ class _Maps:
                 self._panels.append((one, panels))
                 self._label(fig, one, panels, is_first=r == 0)
 
-    def _label(self, fig: Any, one: Map, panels: Any, is_first: bool) -> None:
+    def _label(self, fig: Figure, one: Map, panels: Sequence[Axes], is_first: bool) -> None:
         """Names, axes and colour bars of the panels of a field."""
         quantity, arrows = one.quantity, one.arrows
         for axes, name in zip(panels, one.names, strict=True):
@@ -181,7 +183,7 @@ class _Maps:
                 title = name if is_first or len(panels) == 1 else " " * bool(quantity.arrows)
             axes.set_title(title, fontsize=9)
             # truth and prediction share one colour bar, beside the prediction
-            if self._is_strip or name in ("prediction", "error"):
+            if self._is_strip or name in one.barred:
                 place: dict[str, Any] = {"aspect": 8, "pad": 0.01} if self._is_strip else {"aspect": 25, "pad": 0.02}
                 bar = colorbar(fig, one.scale(name), "" if self._is_strip else label, ax=axes, **place)
                 bar.ax.tick_params(labelsize=7)
@@ -193,7 +195,7 @@ class _Maps:
             beside = panels[one.names.index("prediction")]
             arrows.name(beside, 0.05 if len(panels) > 1 else 0.4, 1 + 0.1 / _SIDE)
 
-    def draw(self, number: int) -> list[Any]:
+    def draw(self, number: int) -> list[Artist]:
         return [artist for one, panels in self._panels for artist in one.draw(panels, number)]
 
 

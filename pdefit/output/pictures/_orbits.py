@@ -5,11 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
 
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures._quantities import Bodies, widest, with_unit
-from pdefit.output.pictures.style import COLORS, NAMES, figure, mark_forecast
+from pdefit.output.pictures._quantities import Bodies, widest
+from pdefit.output.pictures.style import COLORS, NAMES, figure, mark_forecast, with_unit
 
 # turn between frames in radians above which an orbit is drawn as dots, because lines between them would be wrong
 _TURN = 0.3
@@ -50,7 +53,7 @@ class Orbits:
         """Width and height in inches."""
         return 0.3 + 4.2 * len(self._views) + (1.1 if len(self._moving.names) <= _NAMED else 0.0), 4.4
 
-    def arrange(self, fig: Any) -> None:
+    def arrange(self, fig: Figure) -> None:
         """Axes of a figure, or of a part of it, and a legend beside them."""
         self._panels = list(fig.subplots(1, len(self._views), squeeze=False)[0])
         unit = self._moving.field.unit
@@ -67,7 +70,7 @@ class Orbits:
         if marks:
             last.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
 
-    def draw(self, number: int) -> list[Any]:
+    def draw(self, number: int) -> list[Artist]:
         """Draw a frame upon the axes; returns what was drawn."""
         end = self.numbers.index(number) + 1
         passed = slice(max(0, end - self._tail), end)
@@ -82,7 +85,7 @@ class Orbits:
                 drawn += axes.plot(*true[-1].T, **_RING, zorder=4)
         return drawn
 
-    def _ways(self, axes: Any, ways: np.ndarray, colors: list[str], zorder: float, size: float) -> list[Any]:
+    def _ways(self, axes: Axes, ways: np.ndarray, colors: list[str], zorder: float, size: float) -> list[Artist]:
         """Ways (frames, n, 2) of bodies: lines, or dots if frames lie too far apart to join them."""
         every = [*zip(ways.swapaxes(0, 1), colors, self._dotted, strict=True)]
         lines = [(way, color) for way, color, is_dotted in every if not is_dotted]
@@ -107,7 +110,7 @@ def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
         orbits.draw(last)
 
 
-def _errors(axes: Any, film: Film, moving: Bodies, orbits: Orbits) -> None:
+def _errors(axes: Axes, film: Film, moving: Bodies, orbits: Orbits) -> None:
     """Draw the distance of each body from its first position, over time."""
     off = np.linalg.norm(orbits.predicted - orbits.true, axis=-1)
     if np.any(off > 0):

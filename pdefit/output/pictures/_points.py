@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._quantities import Quantity
 
@@ -9,7 +13,7 @@ from pdefit.output.pictures._quantities import Quantity
 _FACES = {True: "white", False: "black"}
 
 
-def draw_points(axes: Any, film: Film, quantity: Quantity, panel: str, number: int) -> list[Any]:
+def draw_points(axes: Axes, film: Film, quantity: Quantity, panel: str, number: int) -> list[Artist]:
     """Draw the points of a frame that lie in the plane of a quantity; returns what was drawn."""
     columns, drawn = film.points.get(panel, {}), list[Any]()
     vertical, horizontal = (axis.name for axis in quantity.axes)
@@ -24,7 +28,7 @@ def draw_points(axes: Any, film: Film, quantity: Quantity, panel: str, number: i
     return drawn
 
 
-def name_points(fig: Any, film: Film, x: float, y: float, **place: Any) -> None:
+def name_points(fig: Figure, film: Film, x: float, y: float, **place: Any) -> None:
     """Say which sign each circle stands for, at a place in units of the figure."""
     if film.points:
         text = f"{_sign(film)}:  \N{WHITE CIRCLE} +   \N{BLACK CIRCLE} \N{MINUS SIGN}"

@@ -2,24 +2,22 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
+from matplotlib.image import AxesImage
 
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Field, Film
-from pdefit.output.pictures._sphere import View
-from pdefit.output.pictures.style import NAMES
+from pdefit.output.pictures.style import NAMES, with_unit
 
 # more values than this along an axis without coordinates are taken for places, fewer for components
 _FEW = 16
 _MOST_COMPONENTS = 6
 _FIRST = ("x", "longitude", "lon")
-
-
-def with_unit(name: str, unit: str) -> str:
-    """Name of an axis with its unit; numbers have no unit."""
-    return name if unit in ("", "1") else f"{name} ({unit})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +45,45 @@ class Axis:
         return steps.size == 0 or bool(np.ptp(steps) <= 1e-6 * np.abs(steps).max())
 
 
+class View(Protocol):
+    """The image of fields that a plugin draws. Frames of fields are arrays as in the film, `points` are its values there."""
+
+    @property
+    def axes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the rows and columns of the image, in equal steps."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """The text below the image."""
+        ...
+
+    @property
+    def coarse(self) -> "View":
+        """A view with fewer pixels, from which arrows are taken."""
+        ...
+
+    def points(self, values: np.ndarray) -> np.ndarray:
+        """The values of a frame of a scalar that the image is made of."""
+        ...
+
+    def curl(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The curl of a vector with components along the two axes, at the same points."""
+        ...
+
+    def across(self, horizontal: bool, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Image of a component of a vector, to the right or upwards."""
+        ...
+
+    def image(self, values: np.ndarray) -> np.ndarray:
+        """Image of values at the points."""
+        ...
+
+    def draw(self, axes: Axes, image: AxesImage | QuadMesh) -> list[Artist]:
+        """Finish a map by all that surrounds the image; returns the image and all else that was drawn."""
+        ...
+
+
 @dataclasses.dataclass(frozen=True)
 class Quantity:
     """A field, or a part of it, over no axis, one (n,) or two (rows, columns).
@@ -62,7 +99,7 @@ class Quantity:
       them that of its plane is.
     - `parts`, `combined`: of what is not stored the quantities from which it is made, and how a frame is made from theirs.
     - `is_signed`: test for a quantity whose colour scale has zero in its middle.
-    - `view`: of a sphere, whose image has these axes; frames are values at its points.
+    - `view`: of a plugin, whose image has these axes; frames are values at its points.
     """
 
     field: Field

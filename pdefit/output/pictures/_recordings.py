@@ -4,15 +4,11 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers.fields import Film, open_film
 from pdefit.output.pictures._maps import aspect, colorbar, map_of, scales
-from pdefit.output.pictures._quantities import Quantity
-from pdefit.output.pictures._sphere import rotation
+from pdefit.output.pictures._quantities import Quantity, View
 from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.style import NAMES, panel_grid
 
@@ -23,7 +19,7 @@ _WIDTH, _WIDEST, _HIGHEST = 7.0, 3.0, 8.5
 def recordings_figure(
     paths: Mapping[str, Path],
     out: Path,
-    turns: Mapping[str, Any] | None = None,
+    own: Mapping[str, Mapping[str, float]] | None = None,
     number: int | None = None,
     quantity: str | None = None,
 ) -> None:
@@ -33,8 +29,8 @@ def recordings_figure(
 
     - `paths`: for each recording the path of its fields.h5.
     - `out`: of the figure.
-    - `turns`: for recordings of a sphere their rotation R, an axis times an angle (3,) or an angle about the poles, in
-      radians. What lies at x in the common frame is seen at R x in the recording, and all are shown in the common frame.
+    - `own`: for each recording the numbers that it alone has, such as its orientation. By them a plugin shows all
+      recordings from one side.
     - `number`: of the frame; by default the middle of the first recording's fit.
     - `quantity`: its name; by default the first that maps show.
     """
@@ -44,18 +40,16 @@ def recordings_figure(
             raise PdefitError("Recordings expect one or more fields.h5 with a frame; wait for the run, or resume it")
         if not planes(next(iter(films.values()))):
             return
-        matrices = {name: rotation((turns or {}).get(name, 0.0)) for name in films}
         first = next(iter(films))
         last = min(film.ts.size for film in films.values()) - 1
         chosen = min(films[first].forecast // 2 if number is None else number, last)
-        seen = _named(films[first], quantity)
         # the first recording is seen as in its own figures
-        common = seen.view.turn @ matrices[first] if seen.view else np.eye(3)
-        shown = {name: _named(film, quantity, common @ matrices[name].T) for name, film in films.items()}
+        seen = _named(films[first], quantity, (own or {}).get(first))
+        shown = {name: _named(film, quantity, (own or {}).get(name), seen.view) for name, film in films.items()}
         kinds = [kind for kind in ("observed", "predicted") if kind in seen.field.kinds]
         names = [NAMES[kind] for kind in kinds]
-        own = {name: [NAMES[kind] for kind in kinds if kind in q.field.kinds] for name, q in shown.items()}
-        frames = [frame for n, q in shown.items() for frame in q.compared(films[n], [chosen], own[n])]
+        has = {name: [NAMES[kind] for kind in kinds if kind in q.field.kinds] for name, q in shown.items()}
+        frames = [frame for n, q in shown.items() for frame in q.compared(films[n], [chosen], has[n])]
         scale, _ = scales(frames, seen.is_signed)
         # the fewest columns with which the figure is not too high
         across, down, side, height = 0, 1, _WIDTH, _WIDTH
@@ -67,7 +61,7 @@ def recordings_figure(
         size = max((m.arrows.size for m in maps if m.arrows), default=0.0)
         maps = [
             dataclasses.replace(
-                m, names=own[n], shared=scale, arrows=m.arrows and dataclasses.replace(m.arrows, size=size)
+                m, names=has[n], shared=scale, arrows=m.arrows and dataclasses.replace(m.arrows, size=size)
             )
             for n, m in zip(shown, maps, strict=True)
         ]
@@ -75,7 +69,7 @@ def recordings_figure(
             # a column for each recording
             columns = grid.reshape(down, len(names), across).swapaxes(1, 2).reshape(-1, len(names))
             for k, (name, one, column) in enumerate(zip(shown, maps, columns, strict=False)):
-                one.draw([axes for n, axes in zip(names, column, strict=True) if n in own[name]], chosen)
+                one.draw([axes for n, axes in zip(names, column, strict=True) if n in has[name]], chosen)
                 column[0].set_title(name, fontsize=9)
                 for n, axes in zip(names, column, strict=True):
                     axes.set(xticks=[], yticks=[], ylabel="" if k % across else n)
@@ -86,9 +80,9 @@ def recordings_figure(
                 arrows.name(grid[0, 0], 0.9, 0.98, coordinates="figure", labelpos="W")
 
 
-def _named(film: Film, name: str | None, turn: np.ndarray | None = None) -> Quantity:
+def _named(film: Film, name: str | None, own: Mapping[str, float] | None, like: View | None = None) -> Quantity:
     """The quantity of a map by its name, or the first."""
-    found = {q.name: q for q in planes(film, turn, measured=True)}
+    found = {q.name: q for q in planes(film, own, like, measured=True)}
     if name is not None and name not in found:
         raise unknown("quantity", name, found)
     return found[name or next(iter(found))]

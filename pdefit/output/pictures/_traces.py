@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures._quantities import Bodies, Quantity, widest, with_unit
+from pdefit.output.pictures._quantities import Bodies, Quantity, widest
 from pdefit.output.pictures.style import (
     BAD,
     BEYOND,
@@ -23,8 +24,10 @@ from pdefit.output.pictures.style import (
     looks,
     mark_forecast,
     panel_grid,
+    panels_of,
     readable_times,
     scale_of,
+    with_unit,
 )
 from pdefit.output.store.tables import read_series
 
@@ -123,8 +126,7 @@ def draw_diagnostics(path: Path, film: Film) -> None:
     panels: dict[str, list[str]] = {}
     for name in film.diagnostics:
         panels.setdefault(name.partition("_")[0], []).append(name)
-    across = min(2, len(panels))
-    down = -(-len(panels) // across)
+    down, across = panels_of(len(panels), 2)
     kinds = [kind for kind in _LOOKS if all(kind in field.kinds for field in film.diagnostics.values())]
     height = 0.8 + (1.9 if across > 1 else 2.6) * down
     with panel_grid(path, (7.0, height), (down, across), sharex=True) as (fig, grid):
@@ -137,7 +139,7 @@ def draw_diagnostics(path: Path, film: Film) -> None:
             fig.legend(handles=lines, loc="outside lower center", ncols=len(lines))
 
 
-def _draw_members(axes: Any, film: Film, quantity: str, members: list[str], kinds: list[str]) -> None:
+def _draw_members(axes: Axes, film: Film, quantity: str, members: list[str], kinds: list[str]) -> None:
     """Curves of all members of a quantity, each in its colour."""
     values = []
     for k, name in enumerate(members):
@@ -158,8 +160,7 @@ def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
     ts, columns = read_series(table)
     ts, time_unit = readable_times(ts, time_unit)
     panels = [*dict.fromkeys(name.partition("[")[0] for name in columns)]
-    across = min(3, len(panels))
-    down = -(-len(panels) // across)
+    down, across = panels_of(len(panels), 3)
     size = 7.0, 1.0 + 1.5 * down if down > 1 else 3.2
     with panel_grid(path, size, (down, across), sharex=True, sharey=True) as (fig, grid):
         for axes, panel in zip(grid.flat, panels, strict=False):
@@ -227,11 +228,12 @@ def _series(film: Film, quantity: Quantity, places: list[tuple[int, ...]]) -> tu
     return {k: np.stack([frame[index] for frame in quantity.frames(film, k, numbers)]) for k in kinds}, numbers
 
 
-def draw_kinds(axes: Any, film: Film, ts: np.ndarray, values: Mapping[str, np.ndarray], **predicted: Any) -> None:
+def draw_kinds(axes: Axes, film: Film, ts: np.ndarray, values: Mapping[str, np.ndarray], **predicted: Any) -> None:
     """Observed (dots), true (thin) and predicted values over time; `predicted` changes the look of the last."""
     for kind, look in looks(values, **predicted).items():
         # a single frame is drawn as a dot, because it makes no line
-        axes.plot(ts, values[kind], **look, **({"marker": "o"} if ts.size == 1 and kind == "predicted" else {}))
+        look |= {"marker": "o"} if ts.size == 1 and kind == "predicted" else {}
+        axes.plot(ts, values[kind], **look)
     mark_forecast(axes, film)
 
 

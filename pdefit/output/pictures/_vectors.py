@@ -1,26 +1,24 @@
 """Vectors in a plane: arrows upon the maps of other fields, and the vorticity where there is no other field."""
 
 import dataclasses
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from pdefit._util.errors import with_space
 from pdefit.data.readers.fields import Film
-from pdefit.output.pictures._quantities import Axis, Quantity, curl_of, quantities, vorticity
-from pdefit.output.pictures._sphere import View, facing, point
+from pdefit.output.pictures._quantities import Quantity, View, quantities, vorticity
+from pdefit.output.pictures._views import viewed
 from pdefit.output.pictures.style import NAMES
 
 # arrows along the longer side of a plane, in large and in small panels, which are less than some inches wide
 _ACROSS, _FEWER, _SMALL = 18, 13, 1.6
-# across both halves of a sphere
-_ROUND = 24
+# across an image of a plugin
+_VIEWED = 24
 # the longest arrow, in units of their distance
 _LONGEST = 1.6
-# pixels across an image from which arrows upon a sphere are taken; and angles from which a sphere is seen by default
-_COARSE, _ASIDE = 48, (np.asarray(1.2), np.asarray(0.0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Arrows:
         for values in zip(*both, strict=True):
             yield np.stack([p.at(x, self.rows, self.columns) for p, x in zip(self.parts, values, strict=True)])
 
-    def draw(self, axes: Any, values: np.ndarray, is_dark: bool = False) -> Any:
+    def draw(self, axes: Axes, values: np.ndarray, is_dark: bool = False) -> Any:
         """Draw the arrows upon a map.
 
         **Arguments:**
@@ -70,7 +68,7 @@ class Arrows:
             edgecolor="black", linewidth=0.25, zorder=3, **look,
         )  # fmt: skip
 
-    def name(self, axes: Any, x: float, y: float, **place: Any) -> None:
+    def name(self, axes: Axes, x: float, y: float, **place: Any) -> None:
         """Draw an arrow of round length, with the size of the vector that it stands for.
 
         **Arguments:**
@@ -105,7 +103,7 @@ def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: flo
     if quantity.field.vector or not found:
         return None
     sides = [axis.edges for axis in quantity.axes]
-    across = _ROUND if quantity.view else _FEWER if width < _SMALL else _ACROSS
+    across = _VIEWED if quantity.view else _FEWER if width < _SMALL else _ACROSS
     step = max(high - low for low, high in sides) / across
     counts = [max(1, round((high - low) / step)) for low, high in sides]
     rows, columns = (
@@ -117,88 +115,19 @@ def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: flo
     return dataclasses.replace(arrows, size=size) if size else None
 
 
-def planes(film: Film, turn: np.ndarray | None = None, measured: bool = False) -> list[Quantity]:
-    """Fields on a plane or a sphere, after the vorticities of vectors.
+def planes(
+    film: Film, own: Mapping[str, float] | None = None, like: View | None = None, measured: bool = False
+) -> list[Quantity]:
+    """Fields on a plane, after the vorticities of vectors, and images of the fields that a plugin draws.
 
-    In a plane those are of vectors without a scalar in their plane, and of derived ones.
+    Vorticities are of vectors without a scalar in their plane, and of derived ones.
 
-    **Arguments:**
-
-    - `film`: the film.
-    - `turn`: from where a sphere is seen, as of `facing`; by default the middle of what was observed is in front.
-    - `measured`: test for vorticities on a sphere that have all kinds of their vectors; else they are those of the system
-      where it has them.
+    **Arguments:** as of `viewed`.
     """
-    every = [q for q in quantities(film) if len(q.axes) == 2]
-    shown = [q for q in every if not q.field.radius]
+    shown = [q for q in quantities(film) if len(q.axes) == 2 and not q.field.view]
     scalars = [_names(q) for q in shown if not q.field.vector and q.field.name not in film.derived]
     first = [v for v in _vectors(shown) if _names(v[0]) not in scalars or v[0].field.name in film.derived]
-    return [vorticity(*v) for v in first] + shown + _on_sphere(film, every, turn, measured)
-
-
-def _on_sphere(film: Film, every: Sequence[Quantity], turn: np.ndarray | None, measured: bool) -> list[Quantity]:
-    """Images of fields on a sphere as it is seen from outside: vorticities of vectors, and then scalars."""
-    every = [q for q in every if q.field.radius]
-    vectors: dict[tuple[str, ...], dict[str, Quantity]] = {}
-    for q in every:
-        if q.field.vector:
-            vectors.setdefault((q.field.vector, *q.field.dims), {})[q.field.component] = q
-    found, scalars = list[Quantity](), [q for q in every if not q.field.vector]
-    upon: dict[tuple[str, ...], tuple[Quantity, Quantity]] = {}
-    for (_, *dims), parts in vectors.items():
-        if {*dims} != {*parts}:
-            scalars += parts.values()
-            continue
-        vector = parts[dims[0]], parts[dims[1]]
-        view = _view(film, vector[0], turn)
-        coarse = dataclasses.replace(view, pixels=_COARSE)
-        right, up = (
-            dataclasses.replace(
-                _image_of(vector[0], coarse), parts=vector, combined=functools.partial(coarse.across, is_first)
-            )
-            for is_first in (True, False)
-        )
-        upon.setdefault((*dims,), (right, up))
-        made = {"parts": vector, "combined": view.curl, "arrows": (right, up), "view": view}
-        length = vector[0].field.unit.partition("/")[0]
-        curl = curl_of(vector, _axes(view), length, **made)
-        # what the system derived is exact; errors of differences cancel beside those of what was observed
-        exact = [q for q in scalars if q.name == curl.name and curl.field.reference in (None, *q.field.kinds)]
-        if exact and not measured:
-            curl = dataclasses.replace(curl, field=exact[0].field, parts=(exact[0],), combined=view.points)
-        found.append(curl)
-    for q in scalars:
-        if q.name not in [curl.name for curl in found]:
-            signed = q.field.name in film.derived
-            seen = _image_of(q, _view(film, q, turn))
-            found.append(dataclasses.replace(seen, arrows=upon.get(q.field.dims), is_signed=signed))
-    return found
-
-
-def _image_of(quantity: Quantity, view: View) -> Quantity:
-    """A quantity on a sphere as an image of it."""
-    return Quantity(quantity.field, quantity.name, (), _axes(view), parts=(quantity,), combined=view.points, view=view)
-
-
-def _axes(view: View) -> tuple[Axis, Axis]:
-    y, x = view.axes
-    return Axis("", "", y), Axis(view.label, "", x)
-
-
-def _view(film: Film, quantity: Quantity, turn: np.ndarray | None) -> View:
-    """The view of the grid of a quantity; by default towards the middle of all that was observed."""
-    theta, phi = (axis.values for axis in quantity.axes)
-    view = View(theta, phi, quantity.field.radius, np.eye(3) if turn is None else turn)
-    if turn is not None:
-        return view
-    first = next((q for q in quantities(film) if q.field.radius and "observed" in q.field.kinds), None)
-    centre = np.zeros(3)
-    if first is not None:
-        down, around = np.meshgrid(*(axis.values for axis in first.axes), indexing="ij")
-        seen = sum(np.isfinite(x) for x in first.frames(film, "observed", film.chosen(8))) * np.sin(down)
-        centre = (point(down, around) * seen).sum((1, 2)) / max(float(np.sum(seen)), 1e-12)
-    # what is observed all over has no middle
-    return dataclasses.replace(view, turn=facing(centre if np.linalg.norm(centre) > 0.02 else point(*_ASIDE)))
+    return [vorticity(*v) for v in first] + shown + viewed(film, own, like, measured)
 
 
 def without_components(shown: Sequence[Quantity]) -> list[Quantity]:

@@ -10,10 +10,10 @@ import numpy as np
 from pdefit._util.atomic import write_text
 from pdefit.data.readers.fields import Film
 from pdefit.output.pictures._maps import colorbar, draw_image, mean_misfit
-from pdefit.output.pictures._quantities import Axis, Quantity, quantities, with_unit
+from pdefit.output.pictures._quantities import Axis, Quantity, quantities
 from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.report import template
-from pdefit.output.pictures.style import GOOD, panel_grid, readable_times, scale_of_errors
+from pdefit.output.pictures.style import GOOD, panel_grid, readable_times, scale_of_errors, with_unit
 from pdefit.output.pictures.sweep import embedded_figure, short_label
 
 # columns of the figure at most, inches across a panel, and its width over its height

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from pdefit._util.errors import with_space
 from pdefit.output.pictures.study import Picture, Record
-from pdefit.output.pictures.style import BAD, BEYOND, COLORS, GOOD, PALE, TRUE, readable_times
+from pdefit.output.pictures.style import BAD, BEYOND, COLORS, GOOD, PALE, TRUE, name_bars, readable_times, with_unit
 
 # intervals that are drawn, the widest first, and unknowns with a line of their own
 _ROWS, _LINES = 16, 6
@@ -40,7 +40,7 @@ def _high(found: Record) -> float:
     return max(2.4, 0.9 + 0.2 * min(len(found["intervals"]), _ROWS))
 
 
-def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
+def _name(fig: Figure, panels: Sequence[Axes], found: Record) -> None:
     named = {}
     for axes in panels[:3]:
         named |= dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
@@ -64,17 +64,9 @@ def _widest(intervals: list[Record], target: int) -> list[int]:
     return order[:_ROWS] if target in order[:_ROWS] else [*order[: _ROWS - 1], target]
 
 
-def _array(values: list[float | None]) -> np.ndarray:
-    return np.asarray([np.nan if x is None else x for x in values], float)
-
-
-def _first(candidates: list[Record], kind: str) -> Record | None:
-    return next((c for c in candidates if c["kind"] == kind and not c["second"]), None)
-
-
-def _intervals(axes: Any, found: Record, rows: list[int], target: int) -> None:
-    y = np.arange(len(rows))[::-1]
-    now = 100 * _array([found["intervals"][k]["half"] for k in rows])
+def _intervals(axes: Axes, found: Record, rows: list[int], target: int) -> None:
+    y = name_bars(axes, [found["intervals"][k]["control"] for k in rows])
+    now = 100 * np.asarray([found["intervals"][k]["half"] for k in rows], float)
     known = np.isfinite(now)
     low = np.nanmin(now) if known.any() else 1.0
     axes.hlines(y, 0, 1, transform=axes.get_yaxis_transform(), color="#E6E6E6", lw=0.8)
@@ -84,9 +76,9 @@ def _intervals(axes: Any, found: Record, rows: list[int], target: int) -> None:
         axes.text(
             0.03, position, "undetermined", transform=axes.get_yaxis_transform(), va="center", color=BAD, fontsize=8
         )
-    frame = _first(found["candidates"], "frame")
+    frame = next((c for c in found["candidates"] if c["kind"] == "frame" and not c["second"]), None)
     if frame is not None:
-        after = 100 * _array([frame["half"][k] for k in rows])
+        after = 100 * np.asarray([frame["half"][k] for k in rows], float)
         axes.scatter(after, y, s=34, marker="|", color=BAD, lw=1.8, zorder=4, label="with the best frame")
     widest = np.nanmax(now) if known.any() else 100.0
     axes.set(xscale="log", xlim=(low / 2, widest * 2))
@@ -97,15 +89,12 @@ def _intervals(axes: Any, found: Record, rows: list[int], target: int) -> None:
     ]
     axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_yticks(y, [found["intervals"][k]["control"] for k in rows])
     of_zero = "; of 1 where it is 0" * any(found["intervals"][k]["value"] == 0 for k in rows)
-    axes.set(xlabel=f"half the 95 % interval (% of the value{of_zero})", ylim=(-0.6, len(rows) - 0.4))
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0, labelsize=8)
+    axes.set(xlabel=f"half the 95 % interval (% of the value{of_zero})")
     axes.set_title("Intervals to expect", fontsize=9)
 
 
-def _frames(axes: Any, found: Record, names: list[str], target: int) -> None:
+def _frames(axes: Axes, found: Record, names: list[str], target: int) -> None:
     frames = sorted(
         (c for c in found["candidates"] if c["kind"] == "frame" and not c["second"]), key=lambda c: c["time"]
     )
@@ -113,17 +102,16 @@ def _frames(axes: Any, found: Record, names: list[str], target: int) -> None:
     ts, shown = readable_times(np.asarray([c["time"] for c in frames]), unit)
     record = readable_times(np.asarray([*found["times"], frames[-1]["time"]] if frames else found["times"]), unit)[0]
     record = record[: len(found["times"])]
-    shrink = np.asarray([_array(c["shrink"]) for c in frames]).reshape(len(frames), -1)
+    shrink = np.asarray([c["shrink"] for c in frames], float).reshape(len(frames), -1)
     for k, colour in _colours(names, target).items():
-        look = {"lw": 1.8, "zorder": 3} if k == target else {"lw": 0.9}
+        look: Any = {"lw": 1.8, "zorder": 3} if k == target else {"lw": 0.9}
         axes.plot(ts, shrink[:, k], color=colour, label=names[k], **look)
     axes.plot(
         record, np.ones(record.size), "|", color=TRUE, ms=5, mew=min(0.7, 30 / record.size), label="frames as planned"
     )
     axes.axvspan(record[-1], max(ts.max(initial=record[-1]), record[-1]), color="#F2F2F2", zorder=0)
     axes.axvline(record[-1], color=BEYOND, lw=1.0, ls="--")
-    axes.set(xlabel=f"time of one more frame{f' ({with_space(shown).strip()})' if shown != '1' else ''}")
-    axes.set(ylabel="interval with it / without")
+    axes.set(xlabel=with_unit("time of one more frame", shown), ylabel="interval with it / without")
     axes.set_title("What one more frame gains", fontsize=9)
 
 
@@ -133,13 +121,13 @@ def _colours(names: list[str], target: int) -> dict[int, str]:
     return {target: GOOD} | dict(zip(others, [c for c in COLORS[2:] if c != GOOD], strict=False))
 
 
-def _cadence(axes: Any, found: Record, names: list[str], target: int) -> None:
+def _cadence(axes: Axes, found: Record, names: list[str], target: int) -> None:
     rows = found["cadences"]
     n = np.asarray([r["frames"] for r in rows], float)
-    half = np.asarray([_array(r["half"]) for r in rows])
+    half = np.asarray([r["half"] for r in rows], float)
     now = next(i for i, r in enumerate(rows) if r["every"] == 1)
     for k, colour in _colours(names, target).items():
-        look = {"lw": 1.8, "zorder": 3} if k == target else {"lw": 0.9}
+        look: Any = {"lw": 1.8, "zorder": 3} if k == target else {"lw": 0.9}
         axes.plot(n, half[:, k] / half[now, k], "o-", ms=3.5, color=colour, label=names[k], **look)
     axes.plot(n, np.sqrt(n[now] / n), color=TRUE, lw=1.0, ls="--", label="as the number of values")
     axes.axvline(n[now], color=TRUE, lw=0.7, ls=":")
@@ -169,7 +157,7 @@ def _axes_of(places: list[Record]) -> list[int]:
     return [axis for axis in range(middles.shape[1]) if np.ptp(middles[:, axis]) > 0]
 
 
-def _places(axes: Any, places: list[Record], target: int, name: str) -> None:
+def _places(axes: Axes, places: list[Record], target: int, name: str) -> None:
     if all(" = " not in c["what"] and "(" not in c["what"] for c in places):
         _bars(axes, sorted(places, key=lambda c: c["shrink"][target])[:8], target, name)
         return
@@ -197,26 +185,19 @@ def _places(axes: Any, places: list[Record], target: int, name: str) -> None:
     axes.set_title(title, fontsize=9)
 
 
-def _others(axes: Any, found: Record, target: int) -> None:
+def _others(axes: Axes, found: Record, target: int) -> None:
     """Bars of the interval with a second look at each field, and with a repeat."""
     rows = [c for c in found["candidates"] if c["kind"] in ("field", "recording") and not c["second"]][:8]
     _bars(axes, rows, target, found["target"])
     axes.set_title("One variable, or all, once more", fontsize=9)
 
 
-def _bars(axes: Any, rows: list[Record], target: int, name: str) -> None:
-    y = np.arange(len(rows))[::-1]
-    axes.barh(y, _array([c["shrink"][target] for c in rows]), height=0.62, color=PALE)
-    axes.axvline(1.0, color=TRUE, lw=0.9, ls="--")
+def _bars(axes: Axes, rows: list[Record], target: int, name: str) -> None:
     words = (c["what"].removesuffix(", a second time").removesuffix(", in every frame") for c in rows)
-    axes.set_yticks(
-        y,
-        [
-            w if c["kind"] == "place" else c["variable"] or "a second recording"
-            for c, w in zip(rows, words, strict=True)
-        ],
-    )
-    axes.set(xlim=(0, 1.05), xlabel=f"{name}: interval with / without", ylim=(-0.6, len(rows) - 0.4))
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0, labelsize=8)
+    pairs = zip(rows, words, strict=True)
+    names = [w if c["kind"] == "place" else c["variable"] or "a second recording" for c, w in pairs]
+    shrink = np.asarray([c["shrink"][target] for c in rows], float)
+    axes.barh(name_bars(axes, names), shrink, height=0.62, color=PALE)
+    axes.axvline(1.0, color=TRUE, lw=0.9, ls="--")
+    axes.set(xlim=(0, 1.05), xlabel=f"{name}: interval with / without")
     axes.set_title("One more look at some places", fontsize=9)

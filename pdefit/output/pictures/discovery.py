@@ -57,7 +57,7 @@ DISCOVERY = Picture(
 
 def _draw_front(axes: Axes, sets: Sequence[Record], values: Sequence[float | None]) -> None:
     numbers = np.asarray([one["terms"] for one in sets])
-    heights = np.asarray([np.nan if x is None else x for x in values], float)
+    heights = np.asarray(values, float)
     shown = np.isfinite(heights)
     axes.plot(numbers[shown], heights[shown], "o", color=GOOD, ms=3.5, alpha=0.6, label="set of terms")
     sizes = np.unique(numbers[shown])

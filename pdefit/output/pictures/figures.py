@@ -90,7 +90,8 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
             drawn.notes.append(f"no course: {error}")
     films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
     if films:
-        drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, _turns(summary.recordings)))
+        own = {n: one.get("own") or {} for n, one in summary.recordings.items()}
+        drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, own))
         chi2 = {n: (one.get("fit") or {}).get("chi2_per_value", float("nan")) for n, one in summary.recordings.items()}
         attempt("records", draw_recordings, films, chi2)
     if files.has("fields.h5"):
@@ -119,13 +120,6 @@ def _draw_planes(film: Film, name: str, attempt: Callable[..., None]) -> list[Qu
     for i, plane in enumerate(maps):
         attempt(name if i == 0 else f"{name}_{plane.slug}", draw_map, film, plane)
     return maps
-
-
-def _turns(recordings: dict[str, Any]) -> dict[str, list[float]]:
-    """For every recording that has an own control `orientation` its numbers, by which maps of spheres are turned back."""
-    own = {n: one.get("own") or {} for n, one in recordings.items()}
-    found = {n: [x for path, x in values.items() if path.split(".")[0] == "orientation"] for n, values in own.items()}
-    return {name: numbers[0] if len(numbers) == 1 else numbers for name, numbers in found.items() if numbers}
 
 
 def draw_run_movie(run: Path) -> Drawn:

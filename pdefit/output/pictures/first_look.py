@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from pdefit._util.errors import with_space
-from pdefit.output.pictures.style import COLORS, Scale, figure, scale_of
+from pdefit.output.pictures.style import COLORS, Scale, figure, scale_of, with_unit
 
 # most points of an image along an axis
 _MOST = 600
@@ -32,7 +33,6 @@ class Look(NamedTuple):
 
 def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
     """Draw a row for each variable, whose frames share their scale. Of a volume the middle slice is drawn."""
-    beside = with_space(time_unit)
     with figure(path, 7.0, 0.4 + 2.1 * len(looks)) as fig:
         parts: Any = np.ravel(np.asarray(fig.subfigures(len(looks), 1, squeeze=False), object))
         for part, look in zip(parts, looks, strict=True):
@@ -42,26 +42,26 @@ def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
             if frames.ndim == 1:
                 axes = part.subplots()
                 axes.plot(look.ts, frames, ".-", ms=3, color=COLORS[0])
-                axes.set(xlabel=f"time ({time_unit})" if beside else "time", ylabel=look.label)
+                axes.set(xlabel=with_unit("time", time_unit), ylabel=look.label)
                 continue
             grid = part.subplots(1, len(frames), squeeze=False)[0]
             draw, scale, drawn = _draw_line if frames.ndim == 2 else _draw_image, scale_of(frames), None
             for axes, t, frame in zip(grid, look.ts, frames, strict=True):
-                axes.set_title(f"t = {t:.6g}{beside}", fontsize=9)
+                axes.set_title(f"t = {t:.6g}{with_space(time_unit)}", fontsize=9)
                 drawn = draw(axes, frame, scale, look)
                 axes.label_outer()
             if frames.ndim == 3:
                 part.colorbar(drawn, ax=list(grid), label=look.label)
 
 
-def _draw_line(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> None:
+def _draw_line(axes: Axes, frame: np.ndarray, scale: Scale, look: Look) -> None:
     """A curve of values (n,) over their positions."""
     label, where = look.axes[0]
     axes.plot(where, frame, color=COLORS[0])
     axes.set(xlabel=label, ylabel=look.label, **scale.axis)
 
 
-def _draw_image(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> Any:
+def _draw_image(axes: Axes, frame: np.ndarray, scale: Scale, look: Look) -> Any:
     """An image of values, the first axis to the right and the second upward; returns what a colour bar needs."""
     axes.grid(False)
     (across, x), (up, y) = look.axes[:2]
@@ -71,7 +71,7 @@ def _draw_image(axes: Any, frame: np.ndarray, scale: Scale, look: Look) -> Any:
     width, height = (abs(b - a) for a, b in ends)
     image = axes.imshow(
         frame.T[::step, ::step], interpolation="nearest", origin="lower", extent=(*ends[0], *ends[1]),
-        cmap=scale.colormap(), norm=scale.norm(), aspect="equal" if max(width, height) < 4 * min(width, height) else "auto",
+        **scale.colours, aspect="equal" if max(width, height) < 4 * min(width, height) else "auto",
     )  # fmt: skip
     axes.set(xlabel=across, ylabel=up)
     return image

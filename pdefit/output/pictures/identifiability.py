@@ -1,15 +1,16 @@
 """Figure of identifiability: controls that compensate each other, the spectrum, thresholds, and the effect of a change."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from pdefit._util.errors import with_space
 from pdefit.output.pictures.study import Picture, Record
-from pdefit.output.pictures.style import BAD, COLORS, GOOD, TRUE, readable_times
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, TRUE, name_bars, readable_times, with_unit
 
 # rows that are drawn, and controls with a colour of their own
 _ROWS, _COLOURS = 24, 8
@@ -56,16 +57,17 @@ def _size(found: Record) -> tuple[float, float]:
     return 7.0, sum(_heights(found)) + legend
 
 
-def _panels(fig: Any, found: Record) -> list[Axes]:
+def _panels(fig: Figure, found: Record) -> list[Axes]:
     heights, courses = _heights(found), _courses(found)
-    first, second, *third = fig.subfigures(len(heights), 1, height_ratios=heights)
+    parts: Any = fig.subfigures(len(heights), 1, height_ratios=heights)
+    first, second, *third = parts
     # without a spectrum the bars take its place
     wide = [1.0] if found["eigenvalues"] is None else [1.9, 1.0]
     panels = [*first.subplots(1, len(wide), width_ratios=wide, squeeze=False).flat, second.subplots()]
     return panels + [axes for part in third for axes in part.subplots(1, len(courses), squeeze=False).flat]
 
 
-def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
+def _name(fig: Figure, panels: Sequence[Axes], found: Record) -> None:
     if _courses(found):
         part: Any = panels[-1].figure
         title = f"A change of {found['compensated']['control']} that the others compensate"
@@ -80,17 +82,16 @@ IDENTIFIABILITY = Picture("identifiability.json", _size, _panels, draw_identifia
 
 def _colours(rows: list[Record]) -> dict[str, str]:
     """A colour for each of the controls with the largest parts; all others are grey."""
-    total: dict[str, float] = {}
+    total: Any = Counter()
     for row in rows:
-        for name, part in row["components"].items():
-            total[name] = total.get(name, 0.0) + part
-    order = sorted(total, key=lambda name: -total[name])
+        total.update(row["components"])
     palette = [c for c in COLORS if c != COLORS[6]]
-    return dict(zip(order[:_COLOURS], palette, strict=False))
+    return {name: colour for (name, _), colour in zip(total.most_common(_COLOURS), palette, strict=False)}
 
 
-def _bars(axes: Any, rows: list[Record], colours: dict[str, str], delta: float) -> None:
-    y, left = np.arange(len(rows))[::-1], np.zeros(len(rows))
+def _bars(axes: Axes, rows: list[Record], colours: dict[str, str], delta: float) -> None:
+    names = [r["control"] + (f" ({r['unknowns']})" if r["unknowns"] > 1 else "") for r in rows]
+    y, left = name_bars(axes, names), np.zeros(len(rows))
     for name, colour in colours.items():
         parts = np.asarray([r["components"].get(name, 0.0) for r in rows])
         axes.barh(y, parts, left=left, height=0.66, color=colour, label=name, edgecolor="white", lw=0.4)
@@ -100,16 +101,13 @@ def _bars(axes: Any, rows: list[Record], colours: dict[str, str], delta: float) 
         axes.barh(y, rest, left=left, height=0.66, color=COLORS[6], label="all others")
     axes.axvline(delta, color=TRUE, lw=0.9, ls="--")
     axes.text(delta, len(rows) - 0.35, f" {delta:g}", fontsize=7, va="bottom", ha="left")
-    axes.set_yticks(y, [r["control"] + (f" ({r['unknowns']})" if r["unknowns"] > 1 else "") for r in rows])
     for label, row in zip(axes.get_yticklabels(), rows, strict=True):
         label.set_color(TRUE if row["word"] == "identifiable" else BAD)
     axes.set(xlim=(0, 1.02), ylim=(-0.6, len(rows) - 0.1), xlabel="squared projection on what no data see")
     axes.set_title("Which controls compensate each other", pad=12)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0, labelsize=8)
 
 
-def _spectrum(axes: Any, values: np.ndarray, eps: float) -> None:
+def _spectrum(axes: Axes, values: np.ndarray, eps: float) -> None:
     floor = max(_ROUND_OFF * values.max(), min(values.min(), eps) / 10)
     shown = np.maximum(values, floor)[::-1]
     number = np.arange(1, values.size + 1)
@@ -123,9 +121,9 @@ def _spectrum(axes: Any, values: np.ndarray, eps: float) -> None:
     axes.set_title("Eigenvalues", pad=12)
 
 
-def _curves(axes: Any, rows: list[Record], colours: dict[str, str], found: Record) -> None:
+def _curves(axes: Axes, rows: list[Record], colours: dict[str, str], found: Record) -> None:
     eps = np.asarray(found["thresholds"])
-    look = {"drawstyle": "default" if found["by_products"] else "steps-post"}
+    look: Any = {"drawstyle": "default" if found["by_products"] else "steps-post"}
     for row in rows[::-1]:
         axes.plot(eps, row["curve"], color=colours.get(row["control"], COLORS[6]), lw=1.2, **look)
     axes.axvline(found["eps"], color=TRUE, lw=0.9, ls="--")
@@ -134,11 +132,11 @@ def _curves(axes: Any, rows: list[Record], colours: dict[str, str], found: Recor
     axes.set(xlabel="eigenvalue up to which a direction counts as unseen", title="The verdict over its thresholds")
 
 
-def _course(axes: Any, course: Record, found: Record) -> None:
+def _course(axes: Axes, course: Record, found: Record) -> None:
     name, change = found["compensated"]["control"], f"{100 * found['compensated']['change']:g} %"
     ts, shown = readable_times(np.asarray(course["times"]), found["time_unit"])
-    now, alone, together = (np.asarray([np.nan if x is None else x for x in row]) for row in course["values"])
+    now, alone, together = np.asarray(course["values"], float)
     axes.plot(ts, now, color="#BBBBBB", lw=4.0, label="as it is")
     axes.plot(ts, alone, color=BAD, ls="--", label=f"{name} {change} larger")
     axes.plot(ts, together, color=GOOD, lw=1.2, label="the others adjusted, too")
-    axes.set(xlabel=f"time{f' ({with_space(shown).strip()})' if shown != '1' else ''}", ylabel=course["name"])
+    axes.set(xlabel=with_unit("time", shown), ylabel=course["name"])

@@ -1,14 +1,14 @@
 """Profiles of numbers beside the parabolas of the matrix."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation, UniformTriRefiner
 
 from pdefit.output.pictures.study import Picture, Record
-from pdefit.output.pictures.style import BAD, GOOD, TRUE
+from pdefit.output.pictures.style import BAD, GOOD, TRUE, panels_of, with_unit
 
 # panels at most
 _MOST = 12
@@ -29,7 +29,8 @@ def draw_profiles(panels: Sequence[Axes], found: Record) -> None:
     for axes, one in zip(panels, found["profiles"], strict=False):
         values, rise = np.asarray(one["values"]), np.asarray(one["rise"])
         shown = rise <= 1.6
-        axes.plot(*_numbers(one["matrix_values"], one["matrix_rise"]), color="#999999", ls="--", lw=1.0, label="matrix")
+        matrix = np.asarray([one["matrix_values"], one["matrix_rise"]], float)
+        axes.plot(*matrix, color="#999999", ls="--", lw=1.0, label="matrix")
         axes.plot(*_between(values[shown], rise[shown], one["estimate"]), color=GOOD, lw=1.2, label="profile")
         axes.plot(values[shown], rise[shown], "o", color=GOOD, ms=3)
         axes.axhline(1.0, color=TRUE, lw=0.8, ls=":")
@@ -40,8 +41,7 @@ def draw_profiles(panels: Sequence[Axes], found: Record) -> None:
             axes.set_xscale("log")
         room = 0.08 * (ends[1] - ends[0])
         left = ends[0] - room if axes.get_xscale() == "linear" else ends[0] / 1.1
-        unit = "" if one["unit"] == "1" else f" ({one['unit']})"
-        axes.set(ylim=(-0.05, 1.5), xlim=(left, ends[1] + room), xlabel=f"{one['control']}{unit}")
+        axes.set(ylim=(-0.05, 1.5), xlim=(left, ends[1] + room), xlabel=with_unit(one["control"], one["unit"]))
 
 
 def draw_joint_profiles(panels: Sequence[Axes], found: Record) -> None:
@@ -57,32 +57,29 @@ def draw_joint_profiles(panels: Sequence[Axes], found: Record) -> None:
         shades = axes.tricontourf(*shape, levels=[0, 0.25, 0.5, 1, 2, 4], cmap="Blues_r")
         axes.tricontour(*shape, levels=[1.0], colors=TRUE, linewidths=1.2)
         axes.plot(*one["estimate"], "o", color=BAD, ms=4)
-        names = [n if u == "1" else f"{n} ({u})" for n, u in zip(one["controls"], one["units"], strict=True)]
-        axes.set(xlabel=names[0], ylabel=names[1])
+        across, up = map(with_unit, one["controls"], one["units"])
+        axes.set(xlabel=across, ylabel=up)
         axes.figure.colorbar(shades, ax=axes, label="rise of J (1: the 95 % region)")
 
 
-def _name(fig: Any, panels: Sequence[Axes], found: Record) -> None:
+def _name(fig: Figure, panels: Sequence[Axes], found: Record) -> None:
     fig.supylabel("rise of J (1: the 95 % limit)", fontsize=9)
     fig.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
 
 
 def _shape(found: Record) -> tuple[int, int]:
-    """The numbers of panels beside and below each other, three side by side."""
-    number = min(len(found["profiles"]), _MOST)
-    return min(number, 3), -(-number // 3)
+    return panels_of(min(len(found["profiles"]), _MOST), 3)
 
 
-def _panels(fig: Any, found: Record) -> list[Axes]:
-    across, down = _shape(found)
-    panels = fig.subplots(down, across, squeeze=False).ravel()
+def _panels(fig: Figure, found: Record) -> list[Axes]:
+    panels = fig.subplots(*_shape(found), squeeze=False).ravel()
     for axes in panels[len(found["profiles"]) :]:
         axes.set_visible(False)
     return panels[: len(found["profiles"])].tolist()
 
 
 def _size(found: Record, width: float, height: float, beside: float, below: float) -> tuple[float, float]:
-    across, down = _shape(found)
+    down, across = _shape(found)
     return width * across + beside, height * down + below
 
 
@@ -109,8 +106,3 @@ def _refined(
     fine, values = UniformTriRefiner(Triangulation(*map(np.ravel, places))).refine_field(np.ravel(values), subdiv=2)
     x, y = (np.interp(at, np.arange(len(of)), of) for at, of in ((fine.x, first), (fine.y, second)))
     return x, y, values
-
-
-def _numbers(values: list[float | None], rise: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """A curve with gaps where a value is missing."""
-    return np.asarray([np.nan if x is None else x for x in values]), np.asarray(rise)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from pdefit._util.errors import with_space
 from pdefit.output.pictures.study import Picture, Record
-from pdefit.output.pictures.style import BAD, COLORS, GOOD
+from pdefit.output.pictures.style import BAD, COLORS, GOOD, name_bars
 
 # where an error of zero is drawn on a logarithmic axis
 _NONE = 1e-17
@@ -23,9 +24,10 @@ def _measured(found: Record) -> list[Record]:
     return [r for r in found["rows"] if r["seconds"] is not None][::-1]
 
 
-def _adjoint_panels(fig: Any, found: Record) -> list[Axes]:
+def _adjoint_panels(fig: Figure, found: Record) -> list[Axes]:
     high = 0.9 + 0.26 * len(_measured(found))
-    above, below = fig.subfigures(2, 1, height_ratios=[high, 2.0])
+    parts: Any = fig.subfigures(2, 1, height_ratios=[high, 2.0])
+    above, below = parts
     return [*above.subplots(1, 3, sharey=True), below.subplots()]
 
 
@@ -53,7 +55,7 @@ ADJOINTS = Picture(
 )
 
 
-def _errors(axes: Any, rows: list[Record], reference: str) -> None:
+def _errors(axes: Axes, rows: list[Record], reference: str) -> None:
     # an error that is not a number is drawn as infinite
     errors = [np.inf if r["error"] is None else max(r["error"], _NONE) for r in rows]
     edge = 1e2 * max([e for e in errors if np.isfinite(e)] + [_RIGHT])
@@ -71,7 +73,7 @@ def _errors(axes: Any, rows: list[Record], reference: str) -> None:
     axes.grid(False, axis="y")
 
 
-def _values(axes: Any, rows: list[Record], values: list[float], label: str) -> None:
+def _values(axes: Axes, rows: list[Record], values: list[float], label: str) -> None:
     low, high = (10.0**edge for edge in (np.floor(np.log10(min(values)) - 0.1), np.ceil(np.log10(max(values)) + 0.1)))
     for y, (row, value) in enumerate(zip(rows, values, strict=True)):
         _dot(axes, low, value, y, row, "o")
@@ -80,14 +82,14 @@ def _values(axes: Any, rows: list[Record], values: list[float], label: str) -> N
     axes.tick_params(axis="y", length=0)
 
 
-def _dot(axes: Any, low: float, value: float, y: int, row: Record, marker: str) -> None:
+def _dot(axes: Axes, low: float, value: float, y: int, row: Record, marker: str) -> None:
     """A value at the end of a line, in the colour of a gradient that is right or wrong."""
     color = GOOD if row["error"] is not None and row["error"] <= _RIGHT else BAD
     axes.plot([low, value], [y, y], color=color, lw=2.0, solid_capstyle="butt")
     axes.plot([value], [y], marker, color=color, ms=5, clip_on=False)
 
 
-def _v_curve(axes: Any, found: Record) -> None:
+def _v_curve(axes: Axes, found: Record) -> None:
     steps = np.asarray(found["steps"])
     errors = np.asarray([np.nan if e is None else max(e, _NONE) for e in found["errors"]])
     axes.plot(steps, errors, "o-", ms=3.5, color=COLORS[0], label="central differences")
@@ -129,7 +131,7 @@ def draw_sensitivity(panels: Sequence[Axes], found: Record) -> None:
     if logarithmic:
         low = 10 ** np.floor(np.log10(max(float(finite.min()), largest * 10.0**-_DECADES)) - 0.1)
     edge = largest * (2.0 if logarithmic else 1.1)
-    y = np.arange(len(rows))[::-1]
+    y = name_bars(axes, [r["parameter"] for r in rows])
     for is_control, color, label in ((True, BAD, "control"), (False, GOOD, "other parameter")):
         use = np.asarray([r["control"] == is_control for r in rows])
         if use.any():
@@ -143,17 +145,13 @@ def draw_sensitivity(panels: Sequence[Axes], found: Record) -> None:
         axes.text(low, y[k], text, va="center", fontsize=7, color=COLORS[6])
     for face, label in (("black", f"times {found['factor']:g}"), ("white", f"divided by {found['factor']:g}")):
         axes.plot([], [], "o", ms=4, mfc=face, mec="black", label=label)
-    axes.set_yticks(y, [r["parameter"] for r in rows])
     beside = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7, "color": COLORS[6]}
     for k, row in enumerate(rows):
         axes.text(1.015, y[k], _value(row), **beside)
-    axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set(xlabel="effect on what is observed (rms, in units of its range)", title="Which parameters matter")
     if logarithmic:
         axes.set_xscale("log")
     axes.set_xlim(low, edge)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0, labelsize=8)
 
 
 SENSITIVITY = Picture(
@@ -165,7 +163,7 @@ SENSITIVITY = Picture(
 )
 
 
-def _marks(axes: Any, both: np.ndarray, y: np.ndarray, low: float, edge: float, color: str) -> None:
+def _marks(axes: Axes, both: np.ndarray, y: np.ndarray, low: float, edge: float, color: str) -> None:
     """Marks of the two changes: filled for times the factor, hollow for divided by it."""
     for effect, face in ((both[:, 0], color), (both[:, 1], "white")):
         seen = np.isfinite(effect) & (effect > low) & (effect <= edge)

@@ -1,13 +1,14 @@
 """Style of all figures: colours, lines, sizes, scales of colours and axes, and grids of panels."""
 
 import dataclasses
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
@@ -66,6 +67,25 @@ _RC: Any = {
 }
 
 
+def with_unit(name: str, unit: str) -> str:
+    """Name of an axis with its unit; numbers have no unit."""
+    return name if unit in ("", "1") else f"{name} ({unit})"
+
+
+def kind_of_axis(values: Sequence[float]) -> str:
+    """Logarithmic for positive values over more than a decade, from which its ticks are readable."""
+    return "log" if values and min(values) > 0 and max(values) > 10 * min(values) else "linear"
+
+
+def panels_of(count: int, most: int) -> tuple[int, int]:
+    """Numbers of panels below and beside each other.
+
+    **Arguments:** `count`, `most`: of all panels, and of the panels beside each other.
+    """
+    across = max(min(count, most), 1)
+    return -(-count // across), across
+
+
 def looks(kinds: Collection[str], **predicted: Any) -> dict[str, dict[str, Any]]:
     """Styles of lines of these kinds, in the order in which they are drawn.
 
@@ -74,6 +94,16 @@ def looks(kinds: Collection[str], **predicted: Any) -> dict[str, dict[str, Any]]
     found = {kind: look for kind, look in _LOOKS.items() if kind in kinds}
     found["predicted"] = {**found["predicted"], "ls": "--" if "true" in kinds else "-", **predicted}
     return found
+
+
+def name_bars(axes: Axes, names: Sequence[str]) -> np.ndarray:
+    """Name horizontal bars from above, without ticks and lines; returns their positions (n,)."""
+    y = np.arange(len(names))[::-1]
+    axes.set_yticks(y, names)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0, labelsize=8)
+    return y
 
 
 @contextmanager
@@ -120,7 +150,7 @@ def panel_grid(
             axes.set_visible(axes.has_data())
 
 
-def label_lowest(grid: Any, label: str) -> None:
+def label_lowest(grid: np.ndarray, label: str) -> None:
     """Name the horizontal axis below the lowest panel of each column."""
     for column in grid.T:
         shown = [axes for axes in column if axes.has_data()]
@@ -129,7 +159,7 @@ def label_lowest(grid: Any, label: str) -> None:
             axes.tick_params(labelbottom=axes is shown[-1])
 
 
-def mark_forecast(axes: Any, film: Film, named: bool = False) -> None:
+def mark_forecast(axes: Axes, film: Film, named: bool = False) -> None:
     """Draw a vertical line between the last fitted frame and the first beyond."""
     if 0 < film.forecast < film.ts.size:
         edge = float(film.ts[film.forecast - 1 : film.forecast + 1].mean())
@@ -150,16 +180,11 @@ class Scale:
     is_clipped: bool = False
 
     @property
-    def map(self) -> str:
-        return DIVERGING if self.is_error else SEQUENTIAL
-
-    def norm(self) -> Any:
-        """Norm of matplotlib for the range."""
-        return (LogNorm if self.is_log else Normalize)(self.low, self.high)
-
-    def colormap(self) -> Any:
-        """Colour map of matplotlib; missing values are grey."""
-        return matplotlib.colormaps[self.map].with_extremes(bad=MISSING)
+    def colours(self) -> dict[str, Any]:
+        """Colour map and norm of matplotlib; missing values are grey."""
+        colormap = matplotlib.colormaps[DIVERGING if self.is_error else SEQUENTIAL]
+        norm = (LogNorm if self.is_log else Normalize)(self.low, self.high)
+        return {"cmap": colormap.with_extremes(bad=MISSING), "norm": norm}
 
     @property
     def limits(self) -> tuple[float, float]:

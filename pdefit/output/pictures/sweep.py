@@ -12,7 +12,17 @@ from matplotlib.ticker import MaxNLocator
 
 from pdefit._util.atomic import write_text
 from pdefit.output.pictures.report import embedded, template
-from pdefit.output.pictures.style import BAD, GOOD, PALE, figure, panel_grid, scale_of, scale_of_errors
+from pdefit.output.pictures.style import (
+    BAD,
+    GOOD,
+    PALE,
+    figure,
+    kind_of_axis,
+    panel_grid,
+    panels_of,
+    scale_of,
+    scale_of_errors,
+)
 
 # panels of small multiples and of swept keys, and characters of a label, at most
 _MOST_FIELDS, _MOST_KEYS, _LONGEST = 12, 8, 24
@@ -107,7 +117,7 @@ def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: S
                     ax.plot(*zip(*shown, strict=True), "o", ms=4.5, color=PALE, mec=GOOD, mew=0.8)
                 if best is not None and (height := heights[jobs.index(best)]):
                     ax.plot(places[jobs.index(best)], height, "o", ms=6, color=GOOD)
-                ax.set(yscale=_kind_of_axis([y for _, y in shown]), xscale="log" if log else "linear")
+                ax.set(yscale=kind_of_axis([y for _, y in shown]), xscale="log" if log else "linear")
                 swept = sorted({*places})
                 if labels:
                     ax.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
@@ -139,7 +149,7 @@ def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
         ax.plot(range(1, len(losses) + 1), losses, ".-", color=GOOD, lw=0.8)
         doubted = [n for n, job in enumerate(jobs) if not job.verdict.startswith("fitted")]
         ax.plot([n + 1 for n in doubted], [losses[n] for n in doubted], ".", color=BAD, label="not fitted to the noise")
-        ax.set(yscale=_kind_of_axis(losses), xlabel="job, the best first", ylabel="loss J")
+        ax.set(yscale=kind_of_axis(losses), xlabel="job, the best first", ylabel="loss J")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if doubted:
             ax.legend()
@@ -147,8 +157,7 @@ def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
 
 def _draw_frames(path: Path, jobs: Sequence[Shown], field: str) -> None:
     """Last frames as small multiples: lines or maps, all in one scale."""
-    across = min(len(jobs), 4)
-    down = -(-len(jobs) // across)
+    down, across = panels_of(len(jobs), 4)
     frames = [np.asarray(job.frames[field], float) for job in jobs]
     values = np.concatenate([frame.ravel() for frame in frames])
     is_mixed = np.any(values < 0) and np.any(values > 0)
@@ -161,16 +170,10 @@ def _draw_frames(path: Path, jobs: Sequence[Shown], field: str) -> None:
                 axes.plot(frame, color=GOOD, lw=1.0)
                 axes.set(**scale.axis)
             else:
-                look: Any = {"cmap": scale.colormap(), "norm": scale.norm()}
-                axes.imshow(frame.T, origin="lower", aspect="auto", **look)
+                axes.imshow(frame.T, origin="lower", aspect="auto", **scale.colours)
                 axes.set_axis_off()
         if frames[0].ndim > 1:
-            fig.colorbar(ScalarMappable(scale.norm(), scale.colormap()), ax=grid, label=field, shrink=0.8)
-
-
-def _kind_of_axis(values: Sequence[float]) -> str:
-    """Logarithmic for positive values over more than a decade, from where its ticks are readable."""
-    return "log" if values and min(values) > 0 and max(values) > 10 * min(values) else "linear"
+            fig.colorbar(ScalarMappable(**scale.colours), ax=grid, label=field, shrink=0.8)
 
 
 def short_label(text: str) -> str:

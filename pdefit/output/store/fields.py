@@ -75,11 +75,8 @@ class FieldsFile:
                 size = int(np.prod(shape)) * np.dtype(dtype).itemsize
                 frame_bytes += size * len(have)
                 rows = max(1, min(ts.size, 65536 // max(size, 1)))
-                attributes: dict[str, Any] = {"units": where.unit}
-                if where.vector:
-                    attributes |= {"vector": where.vector, "component": where.component}
-                if where.radius:
-                    attributes["radius"] = where.radius
+                optional = {n: getattr(where, n) for n in ("vector", "component", "radius", "view")}
+                attributes = {"units": where.unit} | {name: stated for name, stated in optional.items() if stated}
                 for kind in have:
                     variable = self._file.create_dataset(
                         f"{field}_{kind}", (ts.size, *shape), dtype, fillvalue=np.nan, chunks=(rows, *shape)

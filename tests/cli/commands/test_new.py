@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pdefit._util import plugins
 from pdefit._util.atomic import write_text
 from pdefit._util.errors import PdefitError
 from pdefit.cli.commands.new import package_name, write_plugin
-from pdefit.cli.runtime import plugins
 
 _BUILD = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
 

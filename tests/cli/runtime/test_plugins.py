@@ -9,7 +9,7 @@ def test_a_folder_beside_the_package_is_a_plugin(tmp_path, monkeypatch):
     package = tmp_path / "plugins" / "pdefit_mine"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("SYSTEMS = {}\n")
-    monkeypatch.setattr(plugins, "_ROOT", tmp_path)
+    monkeypatch.setattr("pdefit._util.plugins._ROOT", tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     # outside a checkout such a folder may belong to anything
     assert "pdefit_mine" not in plugins.plugins()

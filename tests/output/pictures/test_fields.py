@@ -156,7 +156,7 @@ def test_parts_of_a_field(tmp_path):
 
 
 def test_scales():
-    assert scale_of(np.asarray([1.0, 3.0])).norm()(2.0) == 0.5
+    assert scale_of(np.asarray([1.0, 3.0])).colours["norm"](2.0) == 0.5
     wide = scale_of(np.logspace(-8, 2, 50))
     assert wide.is_log and np.isclose(wide.low, 1e-8) and wide.limits[0] < 1e-8
     assert not scale_of(np.append(np.logspace(-8, 2, 50), -1.0)).is_log
@@ -167,7 +167,7 @@ def test_scales():
     assert flat.low < 5.0 < flat.high
     assert scale_of(np.full(3, np.nan)) == scale_of(np.zeros(0))
     error = scale_of_errors(np.asarray([0.5, -2.0, np.nan]))
-    assert (error.low, error.high) == (-2.0, 2.0) and error.map == "RdBu_r"
+    assert (error.low, error.high) == (-2.0, 2.0) and error.is_error
     assert scale_of_errors(np.zeros(3)).high == 1.0
     # a few large values are marked, and do not pale the rest; without clipping nothing is lost
     spiked = np.append(np.linspace(-1, 1, 1000), 30.0)
@@ -177,7 +177,7 @@ def test_scales():
     shared, errors = scales(
         [{"a": np.asarray([-1.0, 0.0]), "b": np.asarray([0.0, 2.0]), "error": np.asarray([9.0, 9.0])}]
     )
-    assert (shared.low, shared.high, shared.map) == (-2.0, 2.0, "RdBu_r") and errors.high == 9.0
+    assert (shared.low, shared.high, shared.is_error) == (-2.0, 2.0, True) and errors.high == 9.0
 
 
 def test_long_times_are_told_in_hours_and_days():
@@ -204,7 +204,7 @@ def test_the_mean_misfit_shows_what_the_model_misses(tmp_path, saved_figures):
     shown = np.asarray(saved_figures[0].axes[0].images[0].get_array())
     # rows of the image are y; a mean of 36 frames is 6 standard errors of one
     assert -7 < shown[:4, :4].mean() < -4 and 0.8 < shown[6:, 6:].std() < 1.2
-    nothing = scale_of(np.asarray([0.0, 1.0])).colormap()(np.nan, bytes=True)
+    nothing = scale_of(np.asarray([0.0, 1.0])).colours["cmap"](np.nan, bytes=True)
     assert tuple(nothing[:3]) == (0xD9, 0xD9, 0xD9)
 
 

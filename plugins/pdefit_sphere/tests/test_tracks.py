@@ -80,7 +80,7 @@ def test_a_rigid_rotation_on_a_displaced_sphere(table, tmp_path, pole):
 def test_refused(table, tmp_path):
     with pytest.raises(PdefitError, match=r"bins=\[18,36\]"):
         tracks([table], {"as": "sphere", **SCALE})
-    with pytest.raises(PdefitError, match="add as=sphere"):
+    with pytest.raises(PdefitError, match="'pole'"):
         tracks([table], {"pole": "[0,0,1]", "bins": "[2,2]", **SCALE})
     rng, flat = np.random.default_rng(1), tmp_path / "flat.csv"
     rows = [f"{f},{i},{x},{y},{z}" for f in range(2) for i, (x, y, z) in enumerate(rng.uniform(0, 1, (300, 3)))]

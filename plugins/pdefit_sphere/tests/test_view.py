@@ -1,13 +1,18 @@
 """Fields on a sphere: the two views, vectors in them, and the vorticity, beside exact Cartesian vectors."""
 
+import dataclasses
+import subprocess
+import sys
+
 import films
 import numpy as np
 import pytest
 from matplotlib.quiver import Quiver
+from pdefit_sphere.view import EDGE, Raster, View, facing, point, rotation
 
+from pdefit._util.errors import PdefitError
 from pdefit.data.readers.fields import open_film
 from pdefit.output.pictures._recordings import recordings_figure
-from pdefit.output.pictures._sphere import EDGE, View, facing, point, rotation
 from pdefit.output.pictures._vectors import arrows_on, planes
 from pdefit.output.pictures.figures import draw_all
 from pdefit.systems.coordinates import FieldCoords
@@ -20,7 +25,7 @@ TURN = facing(np.asarray([1.0, 0.3, 0.5]))
 MESH = np.meshgrid(THETA, PHI, indexing="ij")
 FLOW = {
     f"u_{axis}": FieldCoords(
-        ("theta", "phi"), WHERE, "mm/s", axis, dict.fromkeys(WHERE, "rad"), "velocity", axis, RADIUS
+        ("theta", "phi"), WHERE, "mm/s", axis, dict.fromkeys(WHERE, "rad"), "velocity", axis, RADIUS, "sphere"
     )
     for axis in WHERE
 }
@@ -54,7 +59,7 @@ def test_views_have_right_handed_axes_with_north_upwards():
 
 
 def test_vectors_and_scalars_lie_where_they_belong():
-    view = View(THETA, PHI, RADIUS, TURN, pixels=30)
+    view = View(Raster(THETA, PHI, RADIUS), TURN, np.eye(3), pixels=30)
     where, side, inside = _pixels(view)
     image = view.image(view.points(np.tensordot([1.0, 2.0, 3.0], point(*MESH), 1)))
     np.testing.assert_allclose(image[inside], np.tensordot([1.0, 2.0, 3.0], where, 1)[inside], atol=2e-3)
@@ -65,8 +70,8 @@ def test_vectors_and_scalars_lie_where_they_belong():
 
 
 def test_the_vorticity_of_a_rotation_is_twice_its_rate_along_the_normal():
-    view = View(THETA, PHI, RADIUS, TURN)
-    _, theta, phi = view.grid
+    view = View(Raster(THETA, PHI, RADIUS), TURN, np.eye(3))
+    _, theta, phi = view.raster.used
     normal = point(*np.meshgrid(theta, phi, indexing="ij"))
     np.testing.assert_allclose(view.curl(*_turning(RATE)), 2 * np.tensordot(RATE, normal, 1), atol=1e-3)
     # of degree 2: n x grad of sin(theta) cos(theta) sin(phi) has the vorticity -6 of it
@@ -76,14 +81,14 @@ def test_the_vorticity_of_a_rotation_is_twice_its_rate_along_the_normal():
 
 
 def test_what_is_missing_stays_missing_and_spoils_nothing_far_away():
-    view = View(THETA, PHI, RADIUS, TURN, pixels=40)
+    view = View(Raster(THETA, PHI, RADIUS), TURN, np.eye(3), pixels=40)
     values = np.where(MESH[0] < 2.0, 1.0, np.nan)
     image, (where, _, inside) = view.image(view.points(values)), _pixels(view)
     theta = np.arccos(where[2])
     np.testing.assert_allclose(image[inside & (theta < 1.9)], 1.0)
     assert np.isnan(image[inside & (theta > 2.1)]).all()
     # a grid that does not reach around a sphere
-    part = View(np.linspace(1.0, 2.0, 9), np.linspace(0.0, 1.0, 9), RADIUS, TURN, pixels=40)
+    part = View(Raster(np.linspace(1.0, 2.0, 9), np.linspace(0.0, 1.0, 9), RADIUS), TURN, np.eye(3), pixels=40)
     shown = part.image(np.ones((9, 9)))
     assert 0.02 < np.isfinite(shown).mean() < 0.2
 
@@ -111,7 +116,29 @@ def test_a_film_on_a_sphere_shows_its_vorticity_from_where_it_was_observed(run, 
 
 def test_recordings_share_their_colours(run, tmp_path, saved_figures):
     paths = {name: run / "fields.h5" for name in ("first", "second")}
-    recordings_figure(paths, tmp_path / "r.png", {"second": [0.0, 0.0, 1.0]})
+    recordings_figure(
+        paths, tmp_path / "r.png", {"second": {"orientation.0": 0.0, "orientation.1": 0.0, "orientation.2": 1.0}}
+    )
     (figure,) = saved_figures
     images = [image for axes in figure.axes for image in axes.images if axes.get_visible()]
     assert len(images) == 4 and len({image.get_clim() for image in images}) == 1
+
+
+def test_the_view_is_loaded_without_the_equations(run):
+    """Pictures of a run need no JAX, also those that a plugin draws."""
+    code = """
+import sys
+from pathlib import Path
+from pdefit.data.readers.fields import open_film
+from pdefit.output.pictures._vectors import planes
+with open_film(Path(sys.argv[1])) as film:
+    print([q.label for q in planes(film)], "jax" in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", code, run / "fields.h5"], capture_output=True, text=True, check=True)
+    assert found.stdout == "['vorticity (1/s)'] False\n"
+
+
+def test_a_film_of_a_plugin_that_is_not_there(run, tmp_path):
+    path = films.write_film(tmp_path / "f.h5", {"h": dataclasses.replace(films.SPHERE, view="torus")}, frames=2)
+    with open_film(path) as film, pytest.raises(PdefitError, match="No plugin with a file view.py is called 'torus'"):
+        planes(film)
