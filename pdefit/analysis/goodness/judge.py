@@ -15,13 +15,13 @@ from pdefit.analysis.goodness.evidence import Quality, far_below
 from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.judge_members import judge_members
 from pdefit.analysis.goodness.numbers import about_numbers, rounding, size_of_residuals
-from pdefit.analysis.goodness.quality import falling, quality_of, residual_films, size_of_gaps
+from pdefit.analysis.goodness.quality import Ending, falling, quality_of, size_of_gaps
+from pdefit.analysis.goodness.remainder import Remainder
 from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
 from pdefit.data.known import Known
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.stages import tangents_cost
 from pdefit.inverse.members.result import MemberFits
-from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.uncertainty.control_values import moved as shifted
 from pdefit.inverse.uncertainty.held import held_values
 from pdefit.inverse.uncertainty.influences import independent_errors, influences, numbers, remaining
@@ -64,26 +64,27 @@ def judge(
     finer = discretisation(found, spans, same_cells=any(one.same_cells for one in known.values()), noiseless=noiseless)
     parts = found.recordings
     along = [[] for _ in parts] if spans is None else influences(found, spans)
+    left = [Remainder(part.functional, part.residuals, a) for part, a in zip(parts, along, strict=True)]
     scored = spans is not None and any(one.held.size for one in known.values())
     errors = independent_errors(found, spans) if spans is not None and scored else [[] for _ in parts]
     # residuals without noise suspect nothing
     quiet = all(
-        far_below(sum_of_squares(part.residuals), part.functional.observed_values, one.sigma_known)
-        for one, part in zip(known.values(), parts, strict=True)
+        far_below(one.chi2, one.functional.observed_values, about.sigma_known)
+        for about, one in zip(known.values(), left, strict=True)
     )
     held, missed = ([[] for _ in parts], []) if quiet else held_values(found)
     each = {
         name: quality_of(
-            part.functional,
-            part.residuals,
+            left[k],
             one,
-            fitted=int(part.functional.controls.free(part.theta).sum()),
-            converged=found.converged and found.status == "done",
-            falling=falling(found),
-            remaining=float("nan") if spans is None else remaining(found, spans),
-            gap=size_of_gaps(part.functional, jnp.asarray(part.theta), part.residuals),
-            heldout=_heldout(part, one, errors[k]),
-            directions=along[k],
+            Ending(
+                controls=int(part.functional.controls.free(part.theta).sum()),
+                converged=found.converged and found.status == "done",
+                falling=falling(found),
+                remaining=float("nan") if spans is None else remaining(found, spans),
+                gap=size_of_gaps(part.functional, jnp.asarray(part.theta), part.residuals),
+                heldout=_heldout(part, one, errors[k]),
+            ),
             finer=[changes[k] for changes in finer.changes.values()],
             held=held[k],
         )
@@ -105,7 +106,7 @@ def judge(
         sections=_sections(found, each, known, missed),
     )
     if spans is not None and any(one.correlated or one.structured for one in each.values()):
-        assessed = _widened(assessed, found, spans, along)
+        assessed = _widened(assessed, found, spans, left)
     return dataclasses.replace(assessed, verdict=decide(assessed))
 
 
@@ -170,10 +171,9 @@ def _sections(
     }
 
 
-def _widened(assessed: Assessment, found: Fit, known: Intervals, along: Sequence[Any]) -> Assessment:
+def _widened(assessed: Assessment, found: Fit, known: Intervals, left: Sequence[Remainder]) -> Assessment:
     """The assessment with intervals that count the correlation of residuals, if it can be estimated."""
-    parts = zip(found.recordings, along, strict=True)
-    counted = correlated([film for part, a in parts for film in residual_films(part.functional, part.residuals, a)])
+    counted = correlated([film for one in left for film in one.films])
     if counted is None:
         return assessed
     chosen, factors = numbers(found, known), np.zeros(len(known.reach))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pdefit.analysis.goodness.quality import by_frame
+from pdefit.analysis.goodness.remainder import by_frame
 from pdefit.inverse.fit.predict import observed_coords
 from pdefit.inverse.objective.functional import Functional
 
