@@ -22,7 +22,9 @@ from pdefit.inverse.members.from_starts import from_starts
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.axes import file_name
 from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.coordinates import FieldCoords
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
@@ -192,6 +194,11 @@ class Experiment:
             f"{self.source.variant}, {functional.observed_values} values at {self.frames} times{many}, "
             f"{functional.controls.size} unknowns"
         )
+
+    def axes(self, control: BoundControl) -> FieldCoords:
+        """The axes of a control in files, as `Problem.axes` states them, or running numbers."""
+        stated = self.first.problem.axes(control.name, control.shape, control.unit)
+        return stated or FieldCoords.numbered(file_name(control.path), control.shape, control.unit)
 
     def true_value(self, control: BoundControl) -> np.ndarray | None:
         """The true value of a control of the fit, in its unit; None where it is unknown."""

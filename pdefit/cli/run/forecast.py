@@ -12,8 +12,8 @@ from pdefit.analysis.forecast.lyapunov import LyapunovResult, lyapunov
 from pdefit.analysis.forecast.skill import VALID_BELOW, Skill
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say, warn
-from pdefit.inverse.fit.predict import observed_coords
 from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.problem.axes import observed_axes
 from pdefit.output.store.tables import write_series
 
 
@@ -36,6 +36,7 @@ def forecast_summary(
     - `with_lyapunov`: whether to compute the largest Lyapunov exponent.
     """
     start, unit = float(exp.source.record.ts[exp.fitted - 1]), found.problem.system.time_unit
+    axes = observed_axes(found.functional.problem, found.functional.observations)
     exponent = _lyapunov(exp, found, last, console) if with_lyapunov else None
     summary = {
         "horizon": float(skill.ts[-1]) - start,
@@ -44,7 +45,7 @@ def forecast_summary(
         "valid_time": skill.valid_time,
         "valid_to_end": skill.valid_to_end,
         "valid_below": VALID_BELOW,
-        "unit": next(iter(observed_coords(found.functional).values())).unit if skill.per_label else "",
+        "unit": next(iter(axes.values())).unit if skill.per_label else "",
         "baseline": {"name": skill.baseline, "relative_l2_at_end": float(skill.baseline_l2[-1])},
         "baselines": {name: float(error[-1]) for name, error in skill.baselines.items()},
         "better": skill.better,

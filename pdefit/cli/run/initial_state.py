@@ -28,7 +28,6 @@ from pdefit.inverse.controls.paths import PARTS, leaf
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import read_frame, write_frame
 from pdefit.systems.capabilities import AbstractConstrained
-from pdefit.systems.fields import field_coords
 from pdefit.systems.initial import OwnInitial, Steady
 from pdefit.systems.system import AbstractSystem
 
@@ -170,7 +169,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
         made = prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
     fields = {n: np.asarray(x) for n, x in named_fields(made).items()}
     try:
-        write_frame(path, fields, 0.0, system.time_unit, field_coords(system, made), f"prepared state of {name}")
+        write_frame(path, fields, 0.0, system.time_unit, Problem(system, made).coords(), f"prepared state of {name}")
     # a cache that cannot be written costs time, not results
     except OSError:
         pass

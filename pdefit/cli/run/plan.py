@@ -15,7 +15,6 @@ from pdefit._util.memory import Limit, available, in_words
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.fields import film_coords
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.runtime.memory_meter import resident
 from pdefit.inverse.fit.stages import evaluation_cost, keeps, with_windows
@@ -24,6 +23,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import devices_of, is_cut
 from pdefit.inverse.offload.cost import Cost, forward_rate, work
+from pdefit.inverse.problem.axes import film_axes
 
 # a command ends with this many times the memory that it holds when it is planned, where stages take tangents and where one
 # takes adjoints: programs, residuals and pictures follow (medians of shipped experiments; 1.5 to 2.0, and 2.4 to 2.7)
@@ -35,8 +35,8 @@ _KINDS = 3
 def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     """Cost estimate of a fit, as plan.json holds it; refused where the fit needs more memory than there is."""
     frames = sum(one.source.record.ts.size for one in exp.each.values())
-    coords, measured, _ = film_coords(exp.first)
-    coords |= measured
+    axes = film_axes(exp.first.problem, exp.first.observations)
+    coords = axes.fields | axes.measured
     wanted = settings.store.wanted(coords, frames, _KINDS)
     costs, devices = _costs(exp), devices_of(exp.functional)
     largest, cost = max(costs, key=lambda c: c.planned_bytes + c.host_bytes), costs[-1]
