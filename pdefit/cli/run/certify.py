@@ -64,7 +64,7 @@ class Certificates:
         known = found.equations if stage.optimizer.tangents and (recorded.get("start") or {}).get("passed") else None
         equations = None if known is None else known[1]
         certificate = certified(found.functional, found.theta, self._exp, settings, stage, equations)
-        write_json(self._path, {**recorded, "end": certificate.as_dict()})
+        write_json(self._path, {**recorded, "end": certificate.record()})
         self._judge(certificate, "at the estimate")
         return {"passed": certificate.passed, "scope": certificate.scope, "reason": certificate.reason}
 
@@ -107,7 +107,7 @@ def certified_start(exp: Experiment, job: Job) -> Certificate:
     """Certificate of the objective of the first stage at its guess; written to certificate.json."""
     functional = fitting.first_functional(exp.functional, exp.stages)
     found = certified(functional, functional.theta0, exp, job.settings, exp.stages[0])
-    write_json(job.directory / _FILE, {"start": found.as_dict()})
+    write_json(job.directory / _FILE, {"start": found.record()})
     return found
 
 
@@ -193,7 +193,7 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
     with checkpoints_in(directory, exp.driver):
         found = certified(functional, theta, exp, job.settings, exp.stages[-1])
     same = {part: before.get(part) == value for part, value in found.hashes.items()}
-    write_json(directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
+    write_json(directory / "certificate_again.json", {"end": found.record(), "same": same})
     show(found, console)
     same_problem(before, found.hashes, directory, console)
     if refits:

@@ -8,6 +8,7 @@ from jaxtyping import Array
 from rich.console import Console
 from rich.markup import escape
 
+from pdefit._util.atomic import plain
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.identifiability.compensation import with_compensations
 from pdefit.analysis.identifiability.identify import Identifiability, identify
@@ -21,7 +22,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.output.pictures.identifiability import IDENTIFIABILITY
 from pdefit.output.store.runs import RunFiles
-from pdefit.output.store.tables import number, number_in, rows_of
+from pdefit.output.store.tables import number, number_in, rows_of, write_rows
 
 # the change of a control, as a part of its size, whose effect is shown
 _CHANGE = 0.1
@@ -63,9 +64,10 @@ def _answer(exp: Experiment, objective: AbstractObjective, theta: Array, at: str
         found = with_compensations(objective, theta, found, by=_CHANGE, said=bar)
     found = dataclasses.replace(found, spread=_spread(RunFiles(job.directory), noise))
     _print(found, at, console)
-    files = ("identifiability.csv", _CURVE, "identifiability.json", "figures/identifiability.png")
+    write_rows(job.directory / _CURVE, plain(found.curves()))
+    files = ("identifiability.csv", "identifiability.json", "figures/identifiability.png")
     about = {"experiment": job.name, "at": at}
-    write(found, job, files, IDENTIFIABILITY, about=about, tables={_CURVE: found.curves()})
+    write(found, job, files, IDENTIFIABILITY, about=about, more=f", the ranks to {_CURVE}")
 
 
 def _noise(exp: Experiment, objective: AbstractObjective, theta: Array, at: str) -> float:

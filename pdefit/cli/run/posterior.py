@@ -75,12 +75,7 @@ def posterior_summary(exp: Experiment, found: Fit, job: Job) -> dict[str, Any] |
         folder = recording_folder(job.directory, name)
         lines.append(write_spread(folder, job.name, recording, settings, draws, part.functional))
     say(console, *lines)
-    names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark")
-    names += ("amplitudes", "amplitude_factors")
-    return {name: getattr(posterior, name) for name in names} | {
-        "above_one": int(np.sum(posterior.eigenvalues > 1)),
-        "coverage_95": coverage,
-    }
+    return posterior.record() | {"coverage_95": coverage}
 
 
 def _write(
