@@ -17,6 +17,7 @@ from pdefit.analysis.goodness.judge_members import judge_members
 from pdefit.analysis.goodness.numbers import about_numbers, rounding, size_of_residuals
 from pdefit.analysis.goodness.quality import Ending, falling, quality_of, size_of_gaps
 from pdefit.analysis.goodness.remainder import Remainder
+from pdefit.analysis.goodness.section import CorrelationEntry, FitSection, HeldOut, StructureEntry
 from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
 from pdefit.data.known import Known
 from pdefit.inverse.fit.result import Fit
@@ -144,7 +145,7 @@ def _heldout(found: Fit, known: Known, errors: Sequence[np.ndarray]) -> tuple[fl
 
 def _sections(
     found: Fit, each: Mapping[str, Quality], known: Mapping[str, Known], missed: Sequence[str]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, FitSection]:
     """The section `fit` of every recording."""
     parts, unstated = found.recordings, {n for one in known.values() for n in one.unstated}
     names = [*parts[0].functional.observed]
@@ -154,19 +155,22 @@ def _sections(
     estimated = {k: n in unstated for k, n in enumerate(names) if n in unstated or n in found.estimated}
     likely = log_likelihoods(squares, sums, estimated)
     return {
-        name: {
-            "chi2": one.chi2,
-            "values": one.values,
-            "chi2_per_value": one.chi2_per_value,
-            "whiteness": one.whiteness
-            and {name: {axis: c._asdict() for axis, c in axes.items()} for name, axes in one.whiteness.items()},
-            "suspects": [s._asdict() for s in one.suspects],
-            "heldout": one.heldout
-            and {"chi2_per_value": one.heldout[0], "values": one.heldout[1], "frames": known[name].held.size},
-            "structure": [s._asdict() for s in sorted(one.structures, key=lambda s: -s.excess)[:_MOST]],
-            "log_likelihood": float(value),
-            "not_tested": missed,
-        }
+        name: FitSection(
+            chi2=one.chi2,
+            values=one.values,
+            chi2_per_value=one.chi2_per_value,
+            whiteness=None
+            if one.whiteness is None
+            else {n: {axis: CorrelationEntry(*c) for axis, c in axes.items()} for n, axes in one.whiteness.items()},
+            suspects=[s._asdict() for s in one.suspects],
+            heldout=one.heldout and HeldOut(*one.heldout, known[name].held.size),
+            structure=[
+                StructureEntry(s.variable, s.where, [*s.axes], float(s.excess), float(s.size))
+                for s in sorted(one.structures, key=lambda s: -s.excess)[:_MOST]
+            ],
+            log_likelihood=float(value),
+            not_tested=[*missed],
+        )
         for (name, one), value in zip(each.items(), likely, strict=True)
     }
 

@@ -25,6 +25,7 @@ from pdefit.inverse.certify.certificate import Certificate, NormalEquations, cer
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.output.store.runs import RunFiles
+from pdefit.output.store.summary import CertificateSection
 
 log = logging.getLogger("pdefit")
 
@@ -53,7 +54,7 @@ class Certificates:
         self._judge(certified_start(self._exp, self._job), "at the guess")
         self.demand()
 
-    def end(self, found: fitting.Fit) -> dict[str, Any]:
+    def end(self, found: fitting.Fit) -> CertificateSection:
         """Certify the objective of the last stage at the estimate.
 
         A failure is reported by `demand`, when all results are written.
@@ -66,7 +67,7 @@ class Certificates:
         certificate = certified(found.functional, found.theta, self._exp, settings, stage, equations)
         write_json(self._path, {**recorded, "end": certificate.record()})
         self._judge(certificate, "at the estimate")
-        return {"passed": certificate.passed, "scope": certificate.scope, "reason": certificate.reason}
+        return CertificateSection(passed=certificate.passed, scope=certificate.scope, reason=certificate.reason)
 
     def demand(self) -> None:
         """Raise `PdefitError` if a certificate failed, unless failures are only warned of."""

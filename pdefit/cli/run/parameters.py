@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from pdefit.inverse.fit.fit import Fit
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood
+from pdefit.output.store.summary import LikelihoodSection
 from pdefit.output.store.tables import ParameterRow, in_lines, number, span
 
 # an estimate is in the middle of its interval up to this part of half its width
@@ -178,8 +178,9 @@ def _doubted(text: str, rows: list[ParameterRow]) -> str:
     return f"({text})" if text and any(r.interval_trusted is False for r in rows) else text
 
 
-def likelihood_summary(found: Fit, known: Intervals | None) -> dict[str, Any] | None:
+def likelihood_summary(found: Fit, known: Intervals | None) -> LikelihoodSection | None:
     """The section `likelihood` of summary.json; None where no matrix is known."""
     if known is None or known.equations is None:
         return None
-    return dataclasses.asdict(marginal_likelihood(found.functional, found.theta, equations=known.equations))
+    made = marginal_likelihood(found.functional, found.theta, equations=known.equations)
+    return LikelihoodSection(**dataclasses.asdict(made))

@@ -3,10 +3,11 @@ import re
 
 import pytest
 
+from pdefit.analysis.goodness.section import FitSection
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.summary import Summary
 
-FIT = Summary(experiment="front", loss_final=1.5, iterations=3, fit={"chi2": 2.0}, forecast=None)
+FIT = Summary(experiment="front", loss_final=1.5, iterations=3, fit=FitSection(chi2=2.0), forecast=None)
 
 
 def test_what_is_written_is_read(tmp_path):
