@@ -190,7 +190,7 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
         raise PdefitError(f"'{directory}' has no estimate yet, so nothing moves; pdefit resume it first")
     before = _hashes(directory)
     exp = build_experiment(job.settings)
-    functional, theta = (exp.functional, exp.functional.theta0) if saved is None else at_best(exp, saved)
+    functional, theta = at_best(exp, saved)
     with checkpoints_in(directory, exp.driver):
         found = certified(functional, theta, exp, job.settings, exp.stages[-1])
     same = {part: before.get(part) == value for part, value in found.hashes.items()}

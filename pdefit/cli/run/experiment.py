@@ -9,7 +9,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2
 from pdefit.cli.config.starts import StartsSettings
-from pdefit.cli.run.source import Source, is_known
+from pdefit.cli.run.source import Source, true_value
 from pdefit.data.known import Known
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.fit.drivers import AbstractDriver
@@ -205,5 +205,4 @@ class Experiment:
         if self.recordings:
             one = [*self.recordings.values()][control.recording or 0]
             return one.true_value(next(c for c in one.functional.controls.items if c.name == control.name))
-        known = self.truth is not None and is_known(control.path, self.source.true_paths)
-        return np.asarray(control.where(self.truth)) if known and self.truth is not None else None
+        return true_value(control, self.truth, self.source.true_paths)
