@@ -33,7 +33,6 @@ from pdefit.cli.run.plan import adjoint_summary, compared, memory_summary, plan
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
-from pdefit.cli.run.source import noise_summary
 from pdefit.cli.run.starts import check_many, minimise_from_starts
 from pdefit.cli.run.switch_bias import switch_bias
 from pdefit.cli.runtime.memory_meter import peak
@@ -138,7 +137,7 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         experiment=job.name,
         **_of_the_fit(exp, found, rows, doubt, assessed),
         **sections,
-        discretisation=assessed.discretisation.as_dict(),
+        discretisation=assessed.discretisation.record(),
         posterior=uncertain,
         bootstrap=repeated,
         likelihood=likelihood_summary(found, found_intervals),
@@ -254,7 +253,7 @@ def _of_the_fit(
         ),
         "fields": field_errors(exp, found),
         "sigma": sigma_summary(found),
-        "noise": noise_summary(exp.source.noise, exp.source.unstated),
+        "noise": {**exp.source.noise, **dict.fromkeys(exp.source.unstated, "not stated")},
         "warnings": list(exp.remarks),
     }  # fmt: skip
 

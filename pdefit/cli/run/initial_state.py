@@ -4,7 +4,6 @@ import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -49,9 +48,6 @@ class Prepared:
     seconds: float
     cached: bool
     path: Path
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "path": str(self.path)}
 
 
 # the part of a field by which a projection may change it without a remark

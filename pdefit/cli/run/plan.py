@@ -61,7 +61,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     found = {
         "text": f"{cost}{and_products(products)}{earlier}{on_each}; the process about {in_words(process)}",
         "unknowns": dict(unknowns),
-        "steps": dataclasses.asdict(step_choice(exp.functional)) if steps is None else None,
+        "steps": step_choice(exp.functional) if steps is None else None,
         "evaluation": {**cost.as_dict(), "most_products": products},
         "largest_bytes": largest.planned_bytes,
         "process_bytes": process,
@@ -69,7 +69,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
         "most_seconds": seconds,
         "forward_solves": fit_cost(exp, settings),
         "fields_bytes": settings.store.size(coords, wanted, frames, _KINDS),
-        "preparation": None if exp.source.prepared is None else exp.source.prepared.as_dict(),
+        "preparation": exp.source.prepared,
         "device": jax.local_devices()[0].device_kind,
         "devices": devices,
     }
@@ -237,9 +237,9 @@ def run_plan(job: Job) -> None:
         "whole fit, at most": f"{found['most_evaluations']} evaluations, {found['most_seconds']:.2g} s",
         "fields.h5": in_words(found["fields_bytes"]),
     }
-    if (made := found["preparation"]) is not None:
-        took = "from the cache" if made["cached"] else f"{made['seconds']:.2g} s"
-        rows["initial state"] = f"prepared over {made['duration']:g}{unit}, {took}"
+    if (made := exp.source.prepared) is not None:
+        took = "from the cache" if made.cached else f"{made.seconds:.2g} s"
+        rows["initial state"] = f"prepared over {made.duration:g}{unit}, {took}"
     for key, value in rows.items():
         table.add_row(key, escape(value))
     console.print(table)

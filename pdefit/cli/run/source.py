@@ -91,11 +91,6 @@ def fitted_frames(times: Times, ts: np.ndarray, first: int = 0) -> int:
     return fitted
 
 
-def noise_summary(noise: Mapping[str, NoiseEstimate], unstated: tuple[str, ...]) -> dict[str, Any]:
-    """Estimates for summary.json; fields without any sigma are `not stated`."""
-    return {name: dataclasses.asdict(n) for name, n in noise.items()} | dict.fromkeys(unstated, "not stated")
-
-
 def problem_at(problem: Problem, stated: Mapping[str, Any]) -> Problem:
     """The problem at true values of its controls.
 

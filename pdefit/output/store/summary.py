@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pdefit._util.atomic import plain, write_json
+from pdefit._util.atomic import write_json
 from pdefit.analysis.goodness.section import FitSection, optional
 
 Section = dict[str, Any]
@@ -175,4 +175,4 @@ class Summary:
         names = [f.name for f in dataclasses.fields(self)]
         names = names[: names.index("recordings")]
         names += [name for name in ("recordings", "members") if getattr(self, name)]
-        write_json(path, {name: plain(getattr(self, name)) for name in entries or names})
+        write_json(path, {name: getattr(self, name) for name in entries or names})
