@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pdefit.analysis.goodness.discretisation import Discretisation
 from pdefit.analysis.goodness.evidence import Quality, Verdict
-from pdefit.analysis.goodness.section import FitSection
+from pdefit.data.fit_section import FitSection
 from pdefit.inverse.controls.vector import AtBound
 from pdefit.inverse.uncertainty.intervals import Intervals
 

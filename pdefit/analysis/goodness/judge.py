@@ -17,8 +17,8 @@ from pdefit.analysis.goodness.judge_members import judge_members
 from pdefit.analysis.goodness.numbers import about_numbers, rounding, size_of_residuals
 from pdefit.analysis.goodness.quality import Ending, falling, quality_of, size_of_gaps
 from pdefit.analysis.goodness.remainder import Remainder
-from pdefit.analysis.goodness.section import CorrelationEntry, FitSection, HeldOut, StructureEntry
 from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
+from pdefit.data.fit_section import CorrelationEntry, FitSection, HeldOut, StructureEntry
 from pdefit.data.known import Known
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.stages import tangents_cost

@@ -17,10 +17,10 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from pdefit._util.errors import PdefitError, sentence, with_space
-from pdefit.analysis.goodness.section import HeldOut
 from pdefit.cli.commands._model_choice import candidate, judged
 from pdefit.cli.config.command_line import options_among
 from pdefit.cli.run.recorded import read_recorded
+from pdefit.data.fit_section import HeldOut
 from pdefit.data.readers.fields import lazy_fields, open_film
 from pdefit.output.pictures.compare import Misfit, misfits, write_compare_page
 from pdefit.output.pictures.report import as_text, estimate_and_interval

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from pdefit.analysis.goodness.section import FitSection, HeldOut
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.forecast import forecast_summary, write_forecast
 from pdefit.cli.run.residual_series import residual_series
 from pdefit.cli.runtime.terminal import show_table
+from pdefit.data.fit_section import FitSection, HeldOut
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.result import Fit

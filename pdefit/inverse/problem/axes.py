@@ -53,15 +53,14 @@ def film_axes(problem: Problem, record: Observations | None = None) -> FilmAxes:
     - `record`: the observations, if the film has what the instrument makes of states; default None.
     """
     system, measured, scalars = problem.system, dict[str, FieldCoords](), list[str]()
-    fields = problem.coords()
+    derived = system.derived_coords() if isinstance(system, AbstractDerived) else {}
+    fields = problem.coords() | derived
     if record is not None:
         plain = as_fields(problem.observe, {n: np.zeros(x.shape) for n, x in problem.observed(record).items()}, fields)
         measured = {n: where for n, where in observed_axes(problem, record).items() if n not in plain}
     if isinstance(system, AbstractDiagnosed):
         # not what this returns: jit returns mappings in alphabetical order
         jax.eval_shape(lambda t, y: scalars.extend(system.diagnostics(t, y)), jnp.zeros(()), problem.y0)
-    derived = system.derived_coords() if isinstance(system, AbstractDerived) else {}
-    fields = fields | derived
     names = {n: f"{n}_state" for n in (*fields, *scalars) if n in measured}
     return FilmAxes(
         {names.get(n, n): where for n, where in fields.items()},

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pdefit._util.atomic import write_json
-from pdefit.analysis.goodness.section import FitSection, optional
+from pdefit.data.fit_section import FitSection, optional
 
 Section = dict[str, Any]
 _Number = float | None

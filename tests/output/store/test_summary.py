@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from pdefit.analysis.goodness.section import FitSection
+from pdefit.data.fit_section import FitSection
 from pdefit.output.store.runs import RunFiles
 from pdefit.output.store.summary import Summary
 
