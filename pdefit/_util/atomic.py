@@ -1,5 +1,6 @@
 """Atomic writing of files: a reader finds a whole file or none."""
 
+import dataclasses
 import json
 import math
 import os
@@ -108,7 +109,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def plain(x: Any) -> Any:
-    """Mappings, sequences, arrays and scalars as JSON holds them; NaN and infinity are None, and all else is its text."""
+    """Records, mappings, sequences, arrays and scalars as JSON holds them; NaN and infinity are None, all else is its text.
+
+    An entry of a record that is declared as optional is left out if it is None.
+    """
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        entries = [(f, getattr(x, f.name)) for f in dataclasses.fields(x)]
+        return {f.name: plain(v) for f, v in entries if not (v is None and f.metadata.get("optional"))}
     if isinstance(x, dict):
         return {str(k): plain(v) for k, v in x.items()}
     if isinstance(x, list | tuple):

@@ -1,15 +1,12 @@
-"""Systems whose state is a tuple of scalar fields on one grid, each declared by itself, and coordinates of any system."""
+"""Systems whose state is a tuple of scalar fields on one grid, each declared by itself."""
 
 import dataclasses
 from typing import Any
 
 import jax
-import numpy as np
 from jaxtyping import PyTree
 
-from pdefit._util.trees import named_fields
-from pdefit.systems.capabilities import AbstractDerived, AbstractRefinable
-from pdefit.systems.coordinates import FieldCoords
+from pdefit.systems.capabilities import AbstractRefinable
 from pdefit.systems.grid import CartesianGrid
 from pdefit.systems.system import AbstractSystem, unit_in
 
@@ -73,22 +70,3 @@ class AbstractFieldSystem(AbstractSystem, AbstractRefinable):
 
     def coarsen(self, y, factor):
         return jax.tree.map(lambda u: self.grid.coarsen(u, factor), y)
-
-
-def field_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
-    """Coordinates of every field of a state: those that the system states, or else running numbers.
-
-    **Arguments:**
-
-    - `system`: the equations.
-    - `y`: a state, or arrays of its shapes.
-    """
-    return system.coords() or {name: FieldCoords.numbered(name, np.shape(x)) for name, x in named_fields(y).items()}
-
-
-def derived_coords(system: AbstractSystem) -> dict[str, FieldCoords]:
-    """Coordinates of every derived field; empty if there are none.
-
-    **Arguments:** `system`: the equations.
-    """
-    return system.derived_coords() if isinstance(system, AbstractDerived) else {}

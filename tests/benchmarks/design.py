@@ -24,7 +24,7 @@ import numpy as np
 from timing import one_core
 
 import pdefit
-from pdefit.cli.run.parameters import true_theta
+from pdefit.cli.run.source import true_theta
 from pdefit.inverse.objective.compiled import weighted
 
 jax.config.update("jax_enable_x64", True)
@@ -99,7 +99,7 @@ def fits(
 def study(name: str, draws: int, frame: bool) -> None:
     begun = time.process_time()
     exp = pdefit.load_experiment(name, CASES.get(name, []))
-    theta = jnp.asarray(true_theta(exp, exp.functional))
+    theta = jnp.asarray(true_theta(exp.functional.controls, exp.true_value))
     J = clean(exp.first, theta)
     before = time.process_time()
     plan = pdefit.design(J, theta)

@@ -11,9 +11,10 @@ from pdefit._util.trees import named_fields
 from pdefit.analysis.forecast.baselines import baselines
 from pdefit.analysis.forecast.skill import Skill, skill
 from pdefit.data.observations import Observations
-from pdefit.inverse.fit.predict import observe, observed_coords
+from pdefit.inverse.fit.predict import observe
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.axes import observed_axes
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractBaseline
 from pdefit.systems.coordinates import FieldCoords
@@ -38,7 +39,7 @@ def score(
     - `truth`: the true problem and its states at all times of the record, (T, ...); by default the data are the truth.
     """
     problem, later = fit.problem, range(fitted, record.ts.size)
-    coords, t0 = observed_coords(fit.functional), float(record.ts[fitted - 1])
+    coords, t0 = observed_axes(fit.functional.problem, fit.functional.observations), float(record.ts[fitted - 1])
 
     def seen(by: Problem, states: Sequence[PyTree]) -> dict[str, np.ndarray]:
         frames = [observe(by, record, i, y) for i, y in zip(later, states, strict=True)]

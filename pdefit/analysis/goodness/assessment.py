@@ -2,10 +2,10 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from pdefit.analysis.goodness.discretisation import Discretisation
 from pdefit.analysis.goodness.evidence import Quality, Verdict
+from pdefit.data.fit_section import FitSection
 from pdefit.inverse.controls.vector import AtBound
 from pdefit.inverse.uncertainty.intervals import Intervals
 
@@ -46,7 +46,7 @@ class Assessment:
     discretisation: Discretisation = Discretisation([], {}, {})
     widened: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
     effective_values: float | None = None
-    sections: Mapping[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    sections: Mapping[str, FitSection] = dataclasses.field(default_factory=dict)
     verdict: Verdict = Verdict("", ())
 
     @property

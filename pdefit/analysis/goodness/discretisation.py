@@ -88,7 +88,7 @@ class Discretisation:
         end = ": there the discretisation decides, and intervals are not to be trusted" if self.decides else ""
         return f"{'; '.join(parts)} half widths of the 95 % intervals{end}"
 
-    def as_dict(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Plain numbers and text, for summary.json."""
         found = {
             what: {n: float(x) for n, x in zip(self.names, shift, strict=True) if np.isfinite(x)}

@@ -15,13 +15,14 @@ from pdefit.analysis.goodness.evidence import Quality, far_below
 from pdefit.analysis.goodness.holdout import heldout_score
 from pdefit.analysis.goodness.judge_members import judge_members
 from pdefit.analysis.goodness.numbers import about_numbers, rounding, size_of_residuals
-from pdefit.analysis.goodness.quality import falling, quality_of, residual_films, size_of_gaps
+from pdefit.analysis.goodness.quality import Ending, falling, quality_of, size_of_gaps
+from pdefit.analysis.goodness.remainder import Remainder
 from pdefit.analysis.goodness.verdict import FITTED, decide, distrust
+from pdefit.data.fit_section import CorrelationEntry, FitSection, HeldOut, StructureEntry
 from pdefit.data.known import Known
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.fit.stages import tangents_cost
 from pdefit.inverse.members.result import MemberFits
-from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.uncertainty.control_values import moved as shifted
 from pdefit.inverse.uncertainty.held import held_values
 from pdefit.inverse.uncertainty.influences import independent_errors, influences, numbers, remaining
@@ -64,26 +65,27 @@ def judge(
     finer = discretisation(found, spans, same_cells=any(one.same_cells for one in known.values()), noiseless=noiseless)
     parts = found.recordings
     along = [[] for _ in parts] if spans is None else influences(found, spans)
+    left = [Remainder(part.functional, part.residuals, a) for part, a in zip(parts, along, strict=True)]
     scored = spans is not None and any(one.held.size for one in known.values())
     errors = independent_errors(found, spans) if spans is not None and scored else [[] for _ in parts]
     # residuals without noise suspect nothing
     quiet = all(
-        far_below(sum_of_squares(part.residuals), part.functional.observed_values, one.sigma_known)
-        for one, part in zip(known.values(), parts, strict=True)
+        far_below(one.chi2, one.functional.observed_values, about.sigma_known)
+        for about, one in zip(known.values(), left, strict=True)
     )
     held, missed = ([[] for _ in parts], []) if quiet else held_values(found)
     each = {
         name: quality_of(
-            part.functional,
-            part.residuals,
+            left[k],
             one,
-            fitted=int(part.functional.controls.free(part.theta).sum()),
-            converged=found.converged and found.status == "done",
-            falling=falling(found),
-            remaining=float("nan") if spans is None else remaining(found, spans),
-            gap=size_of_gaps(part.functional, jnp.asarray(part.theta), part.residuals),
-            heldout=_heldout(part, one, errors[k]),
-            directions=along[k],
+            Ending(
+                controls=int(part.functional.controls.free(part.theta).sum()),
+                converged=found.converged and found.status == "done",
+                falling=falling(found),
+                remaining=float("nan") if spans is None else remaining(found, spans),
+                gap=size_of_gaps(part.functional, jnp.asarray(part.theta), part.residuals),
+                heldout=_heldout(part, one, errors[k]),
+            ),
             finer=[changes[k] for changes in finer.changes.values()],
             held=held[k],
         )
@@ -105,7 +107,7 @@ def judge(
         sections=_sections(found, each, known, missed),
     )
     if spans is not None and any(one.correlated or one.structured for one in each.values()):
-        assessed = _widened(assessed, found, spans, along)
+        assessed = _widened(assessed, found, spans, left)
     return dataclasses.replace(assessed, verdict=decide(assessed))
 
 
@@ -143,7 +145,7 @@ def _heldout(found: Fit, known: Known, errors: Sequence[np.ndarray]) -> tuple[fl
 
 def _sections(
     found: Fit, each: Mapping[str, Quality], known: Mapping[str, Known], missed: Sequence[str]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, FitSection]:
     """The section `fit` of every recording."""
     parts, unstated = found.recordings, {n for one in known.values() for n in one.unstated}
     names = [*parts[0].functional.observed]
@@ -153,27 +155,29 @@ def _sections(
     estimated = {k: n in unstated for k, n in enumerate(names) if n in unstated or n in found.estimated}
     likely = log_likelihoods(squares, sums, estimated)
     return {
-        name: {
-            "chi2": one.chi2,
-            "values": one.values,
-            "chi2_per_value": one.chi2_per_value,
-            "whiteness": one.whiteness
-            and {name: {axis: c._asdict() for axis, c in axes.items()} for name, axes in one.whiteness.items()},
-            "suspects": [s._asdict() for s in one.suspects],
-            "heldout": one.heldout
-            and {"chi2_per_value": one.heldout[0], "values": one.heldout[1], "frames": known[name].held.size},
-            "structure": [s._asdict() for s in sorted(one.structures, key=lambda s: -s.excess)[:_MOST]],
-            "log_likelihood": float(value),
-            "not_tested": missed,
-        }
+        name: FitSection(
+            chi2=one.chi2,
+            values=one.values,
+            chi2_per_value=one.chi2_per_value,
+            whiteness=None
+            if one.whiteness is None
+            else {n: {axis: CorrelationEntry(*c) for axis, c in axes.items()} for n, axes in one.whiteness.items()},
+            suspects=[s._asdict() for s in one.suspects],
+            heldout=one.heldout and HeldOut(*one.heldout, known[name].held.size),
+            structure=[
+                StructureEntry(s.variable, s.where, [*s.axes], float(s.excess), float(s.size))
+                for s in sorted(one.structures, key=lambda s: -s.excess)[:_MOST]
+            ],
+            log_likelihood=float(value),
+            not_tested=[*missed],
+        )
         for (name, one), value in zip(each.items(), likely, strict=True)
     }
 
 
-def _widened(assessed: Assessment, found: Fit, known: Intervals, along: Sequence[Any]) -> Assessment:
+def _widened(assessed: Assessment, found: Fit, known: Intervals, left: Sequence[Remainder]) -> Assessment:
     """The assessment with intervals that count the correlation of residuals, if it can be estimated."""
-    parts = zip(found.recordings, along, strict=True)
-    counted = correlated([film for part, a in parts for film in residual_films(part.functional, part.residuals, a)])
+    counted = correlated([film for one in left for film in one.films])
     if counted is None:
         return assessed
     chosen, factors = numbers(found, known), np.zeros(len(known.reach))

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from pdefit.analysis.goodness.assessment import Assessment
 from pdefit.analysis.goodness.evidence import Quality
 from pdefit.analysis.goodness.numbers import rounding
-from pdefit.analysis.goodness.quality import quality_of, size_of_gaps
+from pdefit.analysis.goodness.quality import Ending, quality_of, size_of_gaps
+from pdefit.analysis.goodness.remainder import Remainder
 from pdefit.analysis.goodness.verdict import decide
 from pdefit.data.known import Known
 from pdefit.inverse.members.result import MemberFits
@@ -34,20 +35,8 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
         first, data = functional.layout.index.shape, functional.observations.values
         # shorter records are filled up to the longest
         own = {n: x[(e, *map(slice, (*first, *data[n].shape[1:])))] for n, x in found.residuals.items()}
-        each.append(
-            Assessment(
-                {
-                    "": quality_of(
-                        functional,
-                        own,
-                        known,
-                        fitted=int(found.free[e].sum()),
-                        converged=bool(found.converged[e]),
-                        gap=size_of_gaps(functional, theta[e], own),
-                    )
-                },
-                rounding=rounding([(functional, own)]),
-                bound=functional.controls.numbers_at_bound(theta[e]),
-            )
-        )
+        end = Ending(int(found.free[e].sum()), bool(found.converged[e]), gap=size_of_gaps(functional, theta[e], own))
+        quality = quality_of(Remainder(functional, own), known, end)
+        bound = functional.controls.numbers_at_bound(theta[e])
+        each.append(Assessment({"": quality}, rounding=rounding([(functional, own)]), bound=bound))
     return [dataclasses.replace(one, verdict=decide(one)) for one in each]

@@ -18,23 +18,25 @@ from pdefit.analysis.goodness.information import (
 )
 from pdefit.output.pictures.compare import Misfit
 from pdefit.output.store.runs import RunFiles
+from pdefit.output.store.summary import IntervalsSection, LikelihoodSection
 
 
 def candidate(fit: RunFiles, name: str, numbers: int | None) -> Candidate:
     """The data of one run for the choice. A run of an older version has no likelihood: all of its numbers count."""
-    summary, stored = fit.summary, fit.summary.likelihood or {}
+    summary, stored = fit.summary, fit.summary.likelihood or LikelihoodSection()
+    assert summary.fit.chi2 is not None and summary.fit.values is not None
     return Candidate(
         name,
-        float(summary.fit["chi2"]),
-        int(summary.fit["values"]),
-        float(stored.get("effective_unknowns", numbers or 0)),
+        summary.fit.chi2,
+        summary.fit.values,
+        float(numbers or 0 if stored.effective_unknowns is None else stored.effective_unknowns),
         summary.verdict,
         # noise that was estimated stands in a section of its own
         not summary.noise,
-        stored.get("log_evidence"),
-        stored.get("log_evidence_noise"),
-        (summary.intervals or {}).get("effective_values"),
-        stored.get("log_sigma"),
+        stored.log_evidence,
+        stored.log_evidence_noise,
+        (summary.intervals or IntervalsSection()).effective_values,
+        stored.log_sigma,
     )
 
 
@@ -66,11 +68,12 @@ def judged(
         of |= {f"{name.upper()}_above_the_best": float(x) for name, x in zip(one._fields, one - best, strict=True)}
         of["Akaike_weight"] = float(weight)
         of["ln_evidence"], of["ln_evidence_below_the_best"] = log, None if log is None else top - log
-        stored = fit.summary.likelihood or {}
-        of["effective_unknowns"] = stored.get("effective_unknowns")
-        of["prior"] = "; ".join(f"{name}: {word}" for name, word in stored.get("prior", {}).items()) or None
-        lacking = "" if stored else "this run stores none; pdefit resume it with intervals=always"
-        of["no_evidence_because"] = stored.get("reason") or lacking or None
+        stored = fit.summary.likelihood or LikelihoodSection(
+            reason="this run stores none; pdefit resume it with intervals=always"
+        )
+        of["effective_unknowns"] = stored.effective_unknowns
+        of["prior"] = "; ".join(f"{name}: {word}" for name, word in stored.prior.items()) or None
+        of["no_evidence_because"] = stored.reason or None
         said += [f"{named.name} has no evidence: {of['no_evidence_because']}"] if of["no_evidence_because"] else []
     return columns, said
 
@@ -98,12 +101,12 @@ def _held_out(
 
 def _kept_out(fits: Sequence[RunFiles]) -> HeldOut | None:
     """Misfits at the frames of `holdout`, of which each run keeps chi2; None if they differ, or there are none."""
-    parts = [[of.get("fit", {}) for of in f.summary.recordings.values()] or [f.summary.fit] for f in fits]
-    held = [[of["heldout"] for of in part if of.get("heldout")] for part in parts]
-    counts = [sum(of["values"] for of in part) for part in held]
+    parts = [[of.fit for of in f.summary.recordings.values()] or [f.summary.fit] for f in fits]
+    held = [[of.heldout for of in part if of.heldout is not None] for part in parts]
+    counts = [sum(of.values or 0 for of in part) for part in held]
     if not counts[0] or len({*counts}) > 1:
         return None
-    means = np.asarray([sum(of["chi2_per_value"] * of["values"] for of in part) / counts[0] for part in held])
+    means = np.asarray([sum((of.chi2_per_value or 0.0) * (of.values or 0) for of in part) / counts[0] for part in held])
     # as if the residuals of two models were independent, which makes it too large rather than too small
     error = np.where(means > means.min(), 2 * means.min() / np.sqrt(counts[0]), 0.0)
     return HeldOut(means, error)

@@ -20,11 +20,13 @@ from pdefit._util.errors import PdefitError, sentence, with_space
 from pdefit.cli.commands._model_choice import candidate, judged
 from pdefit.cli.config.command_line import options_among
 from pdefit.cli.run.recorded import read_recorded
+from pdefit.data.fit_section import HeldOut
 from pdefit.data.readers.fields import lazy_fields, open_film
 from pdefit.output.pictures.compare import Misfit, misfits, write_compare_page
 from pdefit.output.pictures.report import as_text, estimate_and_interval
 from pdefit.output.store.fit_checkpoint import differences
 from pdefit.output.store.runs import RunFiles, find_runs, recordings_in
+from pdefit.output.store.summary import CertificateSection, ForecastSection
 from pdefit.output.store.tables import in_lines, read_parameters, write_rows
 
 # runs that stand beside each other, rows that are shown of a table, and frames whose residuals are drawn, at most
@@ -194,22 +196,21 @@ def _results(fit: RunFiles, left: Mapping[str, Misfit]) -> dict[str, Any]:
     told = _sigma_in_words(fit)
     told |= {n: x for n, x in summary.noise.items() if isinstance(x, str) and n in told}
     observed = ", ".join(f"{n} (sigma {x})" for n, x in told.items())
-    try:
-        values, chi2 = int(summary.fit["values"]), float(summary.fit["chi2"])
-        return {
-            "verdict": summary.verdict,
-            "reason": summary.verdict_reason,
-            "fitted": f"{values} values of {observed} {span}{f', without {holdout}' if holdout else ''}",
-            "fitted_numbers": sum(fit.content("plan.json").get("unknowns", {}).values()) or None,
-            "chi2": chi2,
-            "scatter_of_chi2": (2 * values) ** 0.5,
-            "chi2_above_the_first": None,
-            "chi2_per_value": chi2 / values,
-            "chi2_per_held-out_value": (summary.fit.get("heldout") or {}).get("chi2_per_value"),
-            "error_at_the_end_of_the_forecast": (summary.forecast or {}).get("relative_l2_at_end"),
-            "gradient_certified": (summary.certificate or {}).get("passed"),
-            "seconds": summary.seconds.get("total"),
-        } | {f"rms residual of {name}": misfit.size for name, misfit in left.items()}
-    # a file from somebody else may lack any number, or hold a text for it
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError):
-        raise PdefitError(f"'{fit.directory}' has a damaged summary.json or plan.json; put it back") from None
+    values, chi2 = summary.fit.values, summary.fit.chi2
+    # a file from somebody else may lack any number
+    if not values or chi2 is None:
+        raise PdefitError(f"'{fit.directory}' has a damaged summary.json; put it back")
+    return {
+        "verdict": summary.verdict,
+        "reason": summary.verdict_reason,
+        "fitted": f"{values} values of {observed} {span}{f', without {holdout}' if holdout else ''}",
+        "fitted_numbers": sum((fit.content("plan.json").get("unknowns") or {}).values()) or None,
+        "chi2": chi2,
+        "scatter_of_chi2": (2 * values) ** 0.5,
+        "chi2_above_the_first": None,
+        "chi2_per_value": chi2 / values,
+        "chi2_per_held-out_value": (summary.fit.heldout or HeldOut()).chi2_per_value,
+        "error_at_the_end_of_the_forecast": (summary.forecast or ForecastSection()).relative_l2_at_end,
+        "gradient_certified": (summary.certificate or CertificateSection()).passed,
+        "seconds": summary.seconds.get("total"),
+    } | {f"rms residual of {name}": misfit.size for name, misfit in left.items()}

@@ -117,7 +117,7 @@ class Run:
             raise PdefitError(f"'{self.directory}' has no verdict ({self.state}); {self._remedy}")
         evidence = self._files.summary.evidence
         # a file of another version has the line alone
-        return Verdict(word, tuple(evidence.get("reasons") or [reason]), str(evidence.get("next") or ""))
+        return Verdict(word, tuple(evidence.reasons or [reason]), evidence.next)
 
     @functools.cached_property
     def fields(self) -> xarray.Dataset:

@@ -11,7 +11,6 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast
-from pdefit.analysis.goodness.holdout import withhold
 from pdefit.cli.config.read import check_name
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.run.experiment import Experiment
@@ -19,7 +18,7 @@ from pdefit.cli.run.from_data import from_data
 from pdefit.cli.run.from_twin import from_twin
 from pdefit.cli.run.known import shapes_from_file
 from pdefit.cli.run.open_settings import choose_method, chosen_stages
-from pdefit.cli.run.source import Source, check_stated, fitted_frames, frames_kept_out
+from pdefit.cli.run.source import Source, check_stated, fitted_window
 from pdefit.cli.run.trial import check_control_units, try_observe, try_step
 from pdefit.cli.run.unstated import with_estimated_sigma
 from pdefit.cli.runtime import processes
@@ -75,13 +74,11 @@ def build_single(settings: Settings) -> Experiment:
     """The experiment of one recording."""
     source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
-    fitted = fitted_frames(settings.times, record.ts, record.first_frame)
+    fitted, held, window = fitted_window(settings, record)
     if unknown_terms(problem.system):
         seen = observed_fields(problem, record.at(slice(0, fitted)))
         problem = dataclasses.replace(problem, system=sized_by_data(problem.system, seen))
     stages, formulation = list(settings.stages.stages), settings.formulation
-    held = frames_kept_out(settings, record, fitted)
-    window = withhold(record.at(slice(0, fitted)), held)
     method = source.method or choose_method(settings, problem, float(record.ts[fitted - 1] - record.ts[0]))
     try:
         try_step(problem.system, problem.y0, method.solver, "solver", problem.args)

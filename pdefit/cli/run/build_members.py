@@ -4,19 +4,17 @@ import dataclasses
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import in_words, too_large
 from pdefit._util.trees import cast
-from pdefit.analysis.goodness.holdout import withhold
 from pdefit.analysis.goodness.judge import judge
 from pdefit.analysis.goodness.verdict import FITTED
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.run.build import build_single, one_file, refuse_unseen, settings_of_each, source_of
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.source import fitted_frames, frames_kept_out, is_known
+from pdefit.cli.run.source import fitted_window, true_theta, true_value
 from pdefit.cli.run.unstated import with_estimated_sigma
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
 from pdefit.inverse.controls.bind import at_guesses, bind
@@ -26,7 +24,6 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_dt
-from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.trajectories import cut, laid_out
 
 # members at whose guesses the common step is chosen, at most
@@ -85,7 +82,7 @@ def build_members(settings: Settings) -> MemberExperiment:
         raise PdefitError(
             f"{len(names)} members of {in_words(one)} each take {size} of memory; fit them in several runs"
         )
-    functionals, truths = [pattern], [_truth(first.truth, first.source.true_paths, pattern)]
+    functionals, truths = [pattern], [true_theta(pattern.controls, first.true_value)]
     with one_file(settings, settings.members):
         for name in names[1:]:
             try:
@@ -103,9 +100,7 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
     """The functional of another member, like the first one but for data and guesses, and its true theta."""
     source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
-    fitted = fitted_frames(settings.times, record.ts, record.first_frame)
-    window = withhold(record.at(slice(0, fitted)), frames_kept_out(settings, record, fitted))
-    window = cast(problem.observe.located(window), settings.dtype)
+    window = cast(problem.observe.located(fitted_window(settings, record)[2]), settings.dtype)
     problem, layout = cut(problem, window, pattern.formulation)
     key, controls = jax.random.key(settings.seed), pattern.controls
     declared = declared_leaves(problem, settings.controls)
@@ -125,21 +120,9 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
         functional = functional.with_time_grid(grid)
     else:
         functional = functional.renewed(functional.theta0)
-    truth = (
-        None if source.truth is None and not source.true_paths else cast(source.truth or source.problem, settings.dtype)
-    )
-    return functional, _truth(truth, source.true_paths, functional)
-
-
-def _truth(truth: Problem | None, paths: tuple[str, ...], functional: Functional) -> np.ndarray:
-    """theta (p,) at true values; NaN where they are unknown."""
-    parts = []
-    for control in functional.controls.items:
-        if truth is None or not is_known(control.path, paths):
-            parts.append(np.full(control.size, np.nan))
-        else:
-            parts.append(np.asarray(control.to_theta(jnp.asarray(control.where(truth)))))
-    return np.concatenate(parts)
+    truth = source.problem if source.truth is None else source.truth
+    truth = cast(truth, settings.dtype) if source.true_paths else None
+    return functional, true_theta(functional.controls, lambda c: true_value(c, truth, source.true_paths))
 
 
 def _with_common_step(functionals: list[Functional]) -> list[Functional]:

@@ -25,6 +25,7 @@ from pdefit.inverse.certify.certificate import Certificate, NormalEquations, cer
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.output.store.runs import RunFiles
+from pdefit.output.store.summary import CertificateSection
 
 log = logging.getLogger("pdefit")
 
@@ -53,7 +54,7 @@ class Certificates:
         self._judge(certified_start(self._exp, self._job), "at the guess")
         self.demand()
 
-    def end(self, found: fitting.Fit) -> dict[str, Any]:
+    def end(self, found: fitting.Fit) -> CertificateSection:
         """Certify the objective of the last stage at the estimate.
 
         A failure is reported by `demand`, when all results are written.
@@ -64,9 +65,9 @@ class Certificates:
         known = found.equations if stage.optimizer.tangents and (recorded.get("start") or {}).get("passed") else None
         equations = None if known is None else known[1]
         certificate = certified(found.functional, found.theta, self._exp, settings, stage, equations)
-        write_json(self._path, {**recorded, "end": certificate.as_dict()})
+        write_json(self._path, {**recorded, "end": certificate.record()})
         self._judge(certificate, "at the estimate")
-        return {"passed": certificate.passed, "scope": certificate.scope, "reason": certificate.reason}
+        return CertificateSection(passed=certificate.passed, scope=certificate.scope, reason=certificate.reason)
 
     def demand(self) -> None:
         """Raise `PdefitError` if a certificate failed, unless failures are only warned of."""
@@ -107,7 +108,7 @@ def certified_start(exp: Experiment, job: Job) -> Certificate:
     """Certificate of the objective of the first stage at its guess; written to certificate.json."""
     functional = fitting.first_functional(exp.functional, exp.stages)
     found = certified(functional, functional.theta0, exp, job.settings, exp.stages[0])
-    write_json(job.directory / _FILE, {"start": found.as_dict()})
+    write_json(job.directory / _FILE, {"start": found.record()})
     return found
 
 
@@ -189,11 +190,11 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
         raise PdefitError(f"'{directory}' has no estimate yet, so nothing moves; pdefit resume it first")
     before = _hashes(directory)
     exp = build_experiment(job.settings)
-    functional, theta = (exp.functional, exp.functional.theta0) if saved is None else at_best(exp, saved)
+    functional, theta = at_best(exp, saved)
     with checkpoints_in(directory, exp.driver):
         found = certified(functional, theta, exp, job.settings, exp.stages[-1])
     same = {part: before.get(part) == value for part, value in found.hashes.items()}
-    write_json(directory / "certificate_again.json", {"end": found.as_dict(), "same": same})
+    write_json(directory / "certificate_again.json", {"end": found.record(), "same": same})
     show(found, console)
     same_problem(before, found.hashes, directory, console)
     if refits:

@@ -1,4 +1,4 @@
-"""course.h5: how unknown fields grow sharp, a film over the evaluations of a fit; and their names and axes in files."""
+"""course.h5: how unknown fields grow sharp, a film over the evaluations of a fit."""
 
 import contextlib
 from pathlib import Path
@@ -10,8 +10,8 @@ from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.experiment import Experiment
 from pdefit.data.readers.fields import EVALUATION, open_film
-from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.problem.axes import file_name
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.coordinates import FieldCoords
 
@@ -39,7 +39,7 @@ class Course:
             on_grid = exp.first.problem.axes(control.name, control.shape) is not None
             if control.is_number or control.is_node or not (control.is_state or on_grid):
                 continue
-            coords, truth, name = control_coords(exp, control), exp.true_value(control), file_name(control.path)
+            coords, truth, name = exp.axes(control), exp.true_value(control), file_name(control.path)
             # recordings may have grids of their own, and a truth its own
             if coords.shape == control.shape:
                 self._names[control.path], self._coords[name] = name, coords
@@ -82,14 +82,3 @@ def _frames(path: Path, names: list[str], keep: int) -> dict[int, dict[str, np.n
             int(film.ts[n]): {f"{name}_predicted": film.frame(name, "predicted", n) for name in names} for n in numbers
         }
     return {}
-
-
-def file_name(path: str) -> str:
-    """The name of a control in files: `y0.v[3]` is `v_3`."""
-    return path.removeprefix("y0.").replace(".", "_").replace("[", "_").rstrip("]")
-
-
-def control_coords(exp: Experiment, control: BoundControl) -> FieldCoords:
-    """The axes of a control, as `Problem.axes` states them, or running numbers."""
-    stated = exp.first.problem.axes(control.name, control.shape, control.unit)
-    return stated or FieldCoords.numbered(file_name(control.path), control.shape, control.unit)

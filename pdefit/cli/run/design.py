@@ -13,7 +13,7 @@ from pdefit.analysis.design.result import LOST, Design
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.parameters import true_theta
+from pdefit.cli.run.source import true_theta
 from pdefit.cli.run.write import write
 from pdefit.cli.runtime.terminal import say, show_table
 from pdefit.inverse.shooting.formulation import Single
@@ -56,7 +56,7 @@ def _without_noise(what: str) -> PdefitError:
 def _point(exp: Experiment, at: str) -> Any:
     if at == "guess":
         return exp.functional.theta0
-    theta = true_theta(exp, exp.functional)
+    theta = true_theta(exp.functional.controls, exp.true_value)
     if not np.all(np.isfinite(theta)):
         raise PdefitError("at=truth expects a twin with true values of all unknowns; leave it out for the guess")
     return jnp.asarray(theta)

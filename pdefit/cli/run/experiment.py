@@ -9,7 +9,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.html import summarised, table
 from pdefit.analysis.goodness.evidence import LARGEST_CHI2
 from pdefit.cli.config.starts import StartsSettings
-from pdefit.cli.run.source import Source, is_known
+from pdefit.cli.run.source import Source, true_value
 from pdefit.data.known import Known
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.fit.drivers import AbstractDriver
@@ -22,7 +22,9 @@ from pdefit.inverse.members.from_starts import from_starts
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.axes import file_name
 from pdefit.inverse.problem.problem import Problem
+from pdefit.systems.coordinates import FieldCoords
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
@@ -193,10 +195,14 @@ class Experiment:
             f"{functional.controls.size} unknowns"
         )
 
+    def axes(self, control: BoundControl) -> FieldCoords:
+        """The axes of a control in files, as `Problem.axes` states them, or running numbers."""
+        stated = self.first.problem.axes(control.name, control.shape, control.unit)
+        return stated or FieldCoords.numbered(file_name(control.path), control.shape, control.unit)
+
     def true_value(self, control: BoundControl) -> np.ndarray | None:
         """The true value of a control of the fit, in its unit; None where it is unknown."""
         if self.recordings:
             one = [*self.recordings.values()][control.recording or 0]
             return one.true_value(next(c for c in one.functional.controls.items if c.name == control.name))
-        known = self.truth is not None and is_known(control.path, self.source.true_paths)
-        return np.asarray(control.where(self.truth)) if known and self.truth is not None else None
+        return true_value(control, self.truth, self.source.true_paths)

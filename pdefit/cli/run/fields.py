@@ -17,29 +17,19 @@ from pdefit.cli.config.settings import Store
 from pdefit.cli.run.experiment import Experiment
 from pdefit.data.observations import Observations
 from pdefit.data.readers.fields import Film, open_film
-from pdefit.inverse.fit.predict import as_fields, observe, observed_coords, predictions
+from pdefit.inverse.fit.predict import observe, predictions
 from pdefit.inverse.fit.result import Fit
-from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.axes import as_fields, film_axes
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.tables import write_rows
 from pdefit.systems.capabilities import AbstractDerived, AbstractDiagnosed
 from pdefit.systems.coordinates import FieldCoords
-from pdefit.systems.fields import derived_coords, field_coords
 from pdefit.systems.filmed import AbstractFilmed
 from pdefit.systems.system import AbstractSystem
 
 # the kinds of fields from which a system reads maps and points
 _KINDS = ("true", "observed", "predicted")
-
-
-def diagnostic_coords(system: AbstractSystem, y: PyTree) -> dict[str, FieldCoords]:
-    """Scalars without axes, one for each of a system's diagnostics and in their order."""
-    names: list[str] = []
-    if isinstance(system, AbstractDiagnosed):
-        # not what this returns: jit returns mappings in alphabetical order
-        jax.eval_shape(lambda t, y: names.extend(system.diagnostics(t, y)), jnp.zeros(()), y)
-    return {name: FieldCoords((), {}, long_name=name.replace("_", " ")) for name in names}
 
 
 @eqx.filter_jit
@@ -50,22 +40,6 @@ def whole_frame(system: AbstractSystem, t: Array, y: PyTree) -> dict[str, Array]
     """
     more = system.derived(t, y) if isinstance(system, AbstractDerived) else {}
     return named_fields(y) | more | (system.diagnostics(t, y) if isinstance(system, AbstractDiagnosed) else {})
-
-
-def film_coords(functional: Functional) -> tuple[dict[str, FieldCoords], dict[str, FieldCoords], dict[str, str]]:
-    """Axes of the fields of a film: those of a state, derived ones among them, and what the instrument observes beside them.
-
-    Last come the names of fields in the film that differ: `u_state` beside `u`, which the instrument makes of it.
-
-    **Arguments:** `functional`: of a single recording.
-    """
-    problem = functional.problem
-    coords = field_coords(problem.system, problem.y0) | derived_coords(problem.system)
-    plain = as_fields(problem.observe, {n: np.zeros(x.shape) for n, x in functional.observed.items()}, coords)
-    measured = {n: where for n, where in observed_coords(functional).items() if n not in plain}
-    every = coords | diagnostic_coords(problem.system, problem.y0)
-    names = {n: f"{n}_state" for n in every if n in measured}
-    return {names.get(n, n): where for n, where in coords.items()}, measured, names
 
 
 def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str) -> tuple[Skill | None, PyTree]:
@@ -79,24 +53,22 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     """
     problem, record, true_states = found.problem, exp.source.record, exp.source.true_states
     total, true = record.ts.size, None if true_states is None else (exp.truth or problem, true_states)
-    coords, measured, names = film_coords(found.functional)
-    scalars = {names.get(n, n): x for n, x in diagnostic_coords(problem.system, problem.y0).items()}
-    more = [names.get(n, n) for n in derived_coords(problem.system)]
-    wanted = store.wanted(coords | measured, total, 3)
-    measured = {n: where for n, where in measured.items() if n in wanted}
-    fields = field_coords(problem.system, problem.y0)
+    axes = film_axes(found.functional.problem, found.functional.observations)
+    wanted = store.wanted(axes.fields | axes.measured, total, 3)
+    measured = {n: where for n, where in axes.measured.items() if n in wanted}
+    fields = problem.coords()
     seen = as_fields(problem.observe, {n: np.asarray(x[0]) for n, x in record.values.items()}, fields)
     kinds = ("predicted", "true") if true else ("predicted",)
     film_kinds = {n: kinds + ("observed",) * (n in seen or n in measured) for n in wanted}
-    film_kinds |= {n: (*film_kinds[n], "sigma") for n in measured} | dict.fromkeys(scalars, kinds)
+    film_kinds |= {n: (*film_kinds[n], "sigma") for n in measured} | dict.fromkeys(axes.scalars, kinds)
     kept, unit = np.arange(0, total, store.every), problem.system.time_unit
     phase = (np.arange(total) >= exp.fitted).astype(np.int8)
     ahead: list[dict[str, np.ndarray]] = []
     last: PyTree = problem.y0
-    where, ts = coords | scalars | measured, record.ts[kept]
     with FieldsFile(
-        path, ts, unit, where, film_kinds, store.dtype, phase[kept], title, scalars, more, measured
-    ) as film:
+        path, record.ts[kept], unit, axes.all, film_kinds, store.dtype, phase[kept], title,
+        axes.scalars, axes.derived, measured,
+    ) as film:  # fmt: skip
         for i, (state, observed) in enumerate(predictions(found.functional, problem, record)):
             if i < exp.fitted:
                 last = state
@@ -112,9 +84,8 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
             plain = as_fields(problem.observe, frame, fields)
             row = {f"{name}_observed": x for name, x in (plain | {n: frame[n] for n in measured}).items()}
             for kind, (system, y, through) in shown.items():
-                row |= {
-                    f"{names.get(n, n)}_{kind}": x for n, x in whole_frame(system, jnp.asarray(record.ts[i]), y).items()
-                }
+                whole = whole_frame(system, jnp.asarray(record.ts[i]), y)
+                row |= {f"{axes.named(n)}_{kind}": x for n, x in whole.items()}
                 row |= {f"{name}_{kind}": through[name] for name in measured}
             for name in measured:
                 sigma = np.asarray(record.sigma[name])

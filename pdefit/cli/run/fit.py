@@ -33,7 +33,6 @@ from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.refit_with_half_the_step import steps_of
-from pdefit.cli.run.source import noise_summary
 from pdefit.cli.run.starts import check_many, minimise_from_starts
 from pdefit.cli.run.switch_bias import switch_bias
 from pdefit.cli.runtime.memory_meter import peak
@@ -46,7 +45,7 @@ from pdefit.inverse.fit.refused_combinations import refuse
 from pdefit.inverse.fit.unstable_steps import step_choice
 from pdefit.inverse.objective.compiled import WEIGHTED
 from pdefit.output.store.fit_checkpoint import Saved
-from pdefit.output.store.summary import Summary
+from pdefit.output.store.summary import EvidenceSection, IntervalsSection, Summary
 from pdefit.output.store.tables import ParameterRow, write_parameters
 
 log = logging.getLogger("pdefit")
@@ -138,14 +137,14 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         experiment=job.name,
         **_of_the_fit(exp, found, rows, doubt, assessed),
         **sections,
-        discretisation=assessed.discretisation.as_dict(),
+        discretisation=assessed.discretisation.record(),
         posterior=uncertain,
         bootstrap=repeated,
         likelihood=likelihood_summary(found, found_intervals),
         starts=None if explored is None else explored.record(),
         verdict=verdict.word,
         verdict_reason=verdict.reason,
-        evidence={"reasons": verdict.reasons, "next": verdict.next},
+        evidence=EvidenceSection([*verdict.reasons], verdict.next),
         events=[*found.events, *filter(None, [left_out])],
         adjoint={**adjoint_summary(planned), "gradient_to_forward": gradient / forward},
     )
@@ -159,19 +158,19 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
         certificate = None if skipped else certificates.end(found)
         watch.lap("certificates")
         say(console, compared(planned, peak(), gradient))
-        costs = {"compile": watch.compiling, "gradient": gradient, "forward": forward}
+        seconds = watch.seconds | {"compile": watch.compiling, "gradient": gradient, "forward": forward}
         summary = dataclasses.replace(
             summary,
             smooth_tangents=bias,
             certificate=certificate,
-            seconds=watch.seconds | costs,
+            seconds=seconds,
             memory=memory_summary(planned, peak()),
         )
         # written before the pictures too, so that nothing is lost if drawing fails
         summary.write(directory / "summary.json")
         tell(drawn(), console)
     watch.lap("pictures")
-    seconds = summary.seconds | watch.seconds | {"total": watch.total()}
+    seconds |= watch.seconds | {"total": watch.total()}
     dataclasses.replace(summary, seconds=seconds).write(directory / "summary.json")
     if settings.render:
         tell(report(directory), console)
@@ -243,18 +242,18 @@ def _of_the_fit(
         "parameters": {
             r.control: {key: getattr(r, key) for key in _OF_A_ROW} | {"ci95": [r.ci95_low, r.ci95_high]} for r in rows
         },
-        "intervals": None if assessed.intervals is None else {
-            "method": assessed.intervals.method,
-            "degrees_of_freedom": assessed.intervals.degrees,
-            "not_identifiable": assessed.intervals.unidentifiable,
-            "trusted": all(r.interval_trusted is not False for r in rows),
-            "doubt": doubt,
-            "counting_correlation": assessed.widened,
-            "effective_values": assessed.effective_values,
-        },
+        "intervals": None if assessed.intervals is None else IntervalsSection(
+            method=assessed.intervals.method,
+            degrees_of_freedom=assessed.intervals.degrees,
+            not_identifiable=[*assessed.intervals.unidentifiable],
+            trusted=all(r.interval_trusted is not False for r in rows),
+            doubt=doubt,
+            counting_correlation={name: [*ends] for name, ends in assessed.widened.items()},
+            effective_values=assessed.effective_values,
+        ),
         "fields": field_errors(exp, found),
         "sigma": sigma_summary(found),
-        "noise": noise_summary(exp.source.noise, exp.source.unstated),
+        "noise": {**exp.source.noise, **dict.fromkeys(exp.source.unstated, "not stated")},
         "warnings": list(exp.remarks),
     }  # fmt: skip
 

@@ -1,7 +1,6 @@
 """Scores of the forecast for summary.json, forecast.csv and the terminal."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import PyTree
@@ -12,8 +11,9 @@ from pdefit.analysis.forecast.lyapunov import LyapunovResult, lyapunov
 from pdefit.analysis.forecast.skill import VALID_BELOW, Skill
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import say, warn
-from pdefit.inverse.fit.predict import observed_coords
 from pdefit.inverse.fit.result import Fit
+from pdefit.inverse.problem.axes import observed_axes
+from pdefit.output.store.summary import Baseline, ForecastSection
 from pdefit.output.store.tables import write_series
 
 
@@ -25,7 +25,7 @@ def check_lyapunov(wanted: bool, exp: Experiment) -> None:
 
 def forecast_summary(
     exp: Experiment, found: Fit, skill: Skill, last: PyTree, with_lyapunov: bool, console: Console
-) -> dict[str, Any]:
+) -> ForecastSection:
     """The section `forecast` of summary.json, also printed in one line.
 
     **Arguments:**
@@ -36,21 +36,22 @@ def forecast_summary(
     - `with_lyapunov`: whether to compute the largest Lyapunov exponent.
     """
     start, unit = float(exp.source.record.ts[exp.fitted - 1]), found.problem.system.time_unit
+    axes = observed_axes(found.functional.problem, found.functional.observations)
     exponent = _lyapunov(exp, found, last, console) if with_lyapunov else None
-    summary = {
-        "horizon": float(skill.ts[-1]) - start,
-        "start": start,
-        "relative_l2_at_end": float(skill.relative_l2[-1]),
-        "valid_time": skill.valid_time,
-        "valid_to_end": skill.valid_to_end,
-        "valid_below": VALID_BELOW,
-        "unit": next(iter(observed_coords(found.functional).values())).unit if skill.per_label else "",
-        "baseline": {"name": skill.baseline, "relative_l2_at_end": float(skill.baseline_l2[-1])},
-        "baselines": {name: float(error[-1]) for name, error in skill.baselines.items()},
-        "better": skill.better,
-        "peak_time": None if skill.peaks is None else {"unit": unit, **skill.peaks.record()},
-        "lyapunov": None if exponent is None else exponent.record(unit, skill.valid_time),
-        "per_label": {
+    summary = ForecastSection(
+        horizon=float(skill.ts[-1]) - start,
+        start=start,
+        relative_l2_at_end=float(skill.relative_l2[-1]),
+        valid_time=skill.valid_time,
+        valid_to_end=skill.valid_to_end,
+        valid_below=VALID_BELOW,
+        unit=next(iter(axes.values())).unit if skill.per_label else "",
+        baseline=Baseline(skill.baseline, float(skill.baseline_l2[-1])),
+        baselines={name: float(error[-1]) for name, error in skill.baselines.items()},
+        better=skill.better,
+        peak_time=None if skill.peaks is None else {"unit": unit, **skill.peaks.record()},
+        lyapunov=None if exponent is None else exponent.record(unit, skill.valid_time),
+        per_label={
             label: {
                 "error_at_end": float(error[-1]),
                 "largest_error": float(np.max(error)),
@@ -59,7 +60,7 @@ def forecast_summary(
             }
             for label, error in skill.per_label.items()
         },
-    }
+    )
     say(console, in_words(summary, unit))
     return summary
 
@@ -75,21 +76,24 @@ def write_forecast(path: Path, skill: Skill) -> None:
     write_series(path, skill.ts, columns)
 
 
-def in_words(summary: dict[str, Any], unit: str) -> str:
+def in_words(summary: ForecastSection, unit: str) -> str:
     """The section `forecast` of summary.json in one line, with the time unit of the system."""
     unit = with_space(unit)
-    name, valid, error = summary["baseline"]["name"], summary["valid_time"], summary["relative_l2_at_end"]
-    baseline = f"{summary['baseline']['relative_l2_at_end']:.2g}"
-    to_end = "all" if summary["valid_to_end"] else f"{valid:.4g}"
+    name, error, baseline = (
+        summary.baseline.name,
+        summary.relative_l2_at_end,
+        f"{summary.baseline.relative_l2_at_end:.2g}",
+    )
+    to_end = "all" if summary.valid_to_end else f"{summary.valid_time:.4g}"
     parts = [
-        f"forecast: valid (error below {summary['valid_below']:g}) for {to_end} of {summary['horizon']:.4g}{unit}",
+        f"forecast: valid (error below {summary.valid_below:g}) for {to_end} of {summary.horizon:.4g}{unit}",
         f"error at its end {error:.2g}, of {name} {baseline}"
-        if np.isfinite(error)
+        if error is not None and np.isfinite(error)
         else f"not finite at its end, because the model blows up; error of {name} there {baseline}",
     ]
-    if summary["better"] is not None:
-        parts.append(f"over all of it {summary['better']} is better")
-    peak, parting = summary["peak_time"], summary["lyapunov"]
+    if summary.better is not None:
+        parts.append(f"over all of it {summary.better} is better")
+    peak, parting = summary.peak_time, summary.lyapunov
     if peak is not None:
         off = "no peak of" if np.isnan(peak["error"]) else f"peaks {peak['error']:.3g}{unit} off in"
         parts.append(f"{off} {peak['field']}, {peak['missed']:.1%} of {peak['peaks']} missed")

@@ -16,7 +16,7 @@ from pdefit.cli.config.sources import DataSettings
 from pdefit.cli.run.initial_state import following, initial_state
 from pdefit.cli.run.known import with_known
 from pdefit.cli.run.positions import check_positions
-from pdefit.cli.run.source import Source, fitted_frames, frames_kept_out, problem_at
+from pdefit.cli.run.source import Source, fitted_window, problem_at
 from pdefit.cli.run.trial import try_observe
 from pdefit.data.noise import estimate_noise
 from pdefit.data.observations import Observations
@@ -63,9 +63,8 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
     observations, observe, lost = _as_compared(observations, data, observe)
     remarks = (*remarks, *lost)
     if isinstance(system, AbstractDriven):
-        fitted = fitted_frames(settings.times, observations.ts, observations.first_frame)
-        seen = np.arange(observations.first_frame, fitted)
-        frames = np.setdiff1d(seen, frames_kept_out(settings, observations, fitted))
+        fitted, held, _ = fitted_window(settings, observations)
+        frames = np.setdiff1d(np.arange(observations.first_frame, fitted), held)
         system, observations, taken = system.driven_by(observations, frames)
         remarks = (*remarks, *taken)
     located = observe.on(system).located(observations)

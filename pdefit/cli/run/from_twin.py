@@ -1,9 +1,7 @@
 """Observations of a twin, made by a true system with numerics of its own; its film is integrated once and cached."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import equinox as eqx
 import jax
@@ -11,13 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from pdefit._util.atomic import beside
 from pdefit._util.block_mean import block_mean
-from pdefit._util.cache import cache_folder, digest
+from pdefit._util.kept import kept, origin
 from pdefit._util.trees import cast
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import TwinSettings
-from pdefit.cli.run.initial_state import following, initial_state, origin
+from pdefit.cli.run.initial_state import following, initial_state
 from pdefit.cli.run.open_settings import choose_method, suitable_solver
 from pdefit.cli.run.source import Source, fitted_frames, frame_times
 from pdefit.cli.run.trial import check_memory, try_observe, try_step
@@ -149,8 +146,6 @@ def _averaged(fine: Any, coarse: Any, refine: int | float) -> Any:
 
 # version of the way in which films are made: a new one discards all that are kept
 _VERSION = "1"
-# bytes of all films that are kept; the oldest go first
-_MOST = 1_000_000_000
 
 
 def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
@@ -159,31 +154,4 @@ def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
     **Arguments:** as of `Twin.film`.
     """
     made_of = origin(f"{_VERSION} {twin.steps or twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
-    path = cache_folder("films") / f"{type(twin.system).__name__}-{digest(made_of)[:24]}.npz"
-    tree = jax.tree.structure(y0)
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
-            return jax.tree.unflatten(tree, [kept[f"arr_{k}"] for k in range(tree.num_leaves)])
-    # none, or a damaged one, which is replaced
-    except (OSError, KeyError, ValueError, BadZipFile):
-        pass
-    states = twin.film(y0, ts, args)
-    leaves = jax.tree.leaves(states)
-    if sum(x.nbytes for x in leaves) <= _MOST / 4:
-        _keep(path, leaves)
-    return states
-
-
-def _keep(path: Path, leaves: list[np.ndarray]) -> None:
-    """Write a film, and remove the oldest ones where there are too many."""
-    # a cache that cannot be written costs time, not results
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with beside(path, shared=True) as neighbour:
-            np.savez(neighbour, *leaves)
-        films = sorted(path.parent.glob("*.npz"), key=lambda p: p.stat().st_mtime, reverse=True)
-        for old, held in zip(films, np.cumsum([p.stat().st_size for p in films]), strict=True):
-            if held > _MOST:
-                old.unlink(missing_ok=True)
-    except OSError:
-        pass
+    return kept("films", type(twin.system).__name__, made_of, y0, lambda: twin.film(y0, ts, args))[0]

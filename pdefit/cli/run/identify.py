@@ -8,6 +8,7 @@ from jaxtyping import Array
 from rich.console import Console
 from rich.markup import escape
 
+from pdefit._util.atomic import plain
 from pdefit._util.errors import PdefitError
 from pdefit.analysis.identifiability.compensation import with_compensations
 from pdefit.analysis.identifiability.identify import Identifiability, identify
@@ -20,8 +21,9 @@ from pdefit.cli.runtime.terminal import RunsProgress, say, show_table
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted
 from pdefit.output.pictures.identifiability import IDENTIFIABILITY
+from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.runs import RunFiles
-from pdefit.output.store.tables import number, number_in, rows_of
+from pdefit.output.store.tables import number, number_in, rows_of, write_rows
 
 # the change of a control, as a part of its size, whose effect is shown
 _CHANGE = 0.1
@@ -34,28 +36,16 @@ _AS_GOOD = 1.92
 _SHOWN = 40
 
 
-def run_identify(job: Job) -> None:
-    """Tell what the data can tell where a fit would start; writes identifiability.json, csv and a figure."""
-    exp = _built(job)
-    _answer(exp, exp.functional, exp.functional.theta0, "guess", job)
+def run_identify(job: Job, saved: Saved | None = None) -> None:
+    """Tell what the data can tell where a fit would start, or has ended; writes identifiability.json, csv and a figure.
 
-
-def run_identify_on_a_run(arguments: list[str], console: Console) -> None:
-    """Tell what the data can tell at the best point of the run that the arguments name."""
-    job, saved = open_fit(arguments, "identify", console, ", or pdefit identify experiment=...")
-    exp = _built(job)
-    _answer(exp, *at_best(exp, saved), "estimate", job)
-
-
-def _built(job: Job) -> Experiment:
+    **Arguments:** `job`, `saved`: the experiment and its run, and the checkpoint of its fit.
+    """
     if job.settings.members:
         raise PdefitError("identify works on one fit; set members=null, and data.path to one of the files")
-    return build_experiment(job.settings)
-
-
-def _answer(exp: Experiment, objective: AbstractObjective, theta: Array, at: str, job: Job) -> None:
-    """Compute, write, draw and print."""
-    console, theta = job.console, jnp.asarray(theta)
+    exp, console, at = build_experiment(job.settings), job.console, "guess" if saved is None else "estimate"
+    objective, theta = at_best(exp, saved)
+    theta = jnp.asarray(theta)
     noise = _noise(exp, objective, theta, at)
     with RunsProgress(console) as bar:
         found = identify(objective, theta, noise=noise, said=bar)
@@ -63,9 +53,15 @@ def _answer(exp: Experiment, objective: AbstractObjective, theta: Array, at: str
         found = with_compensations(objective, theta, found, by=_CHANGE, said=bar)
     found = dataclasses.replace(found, spread=_spread(RunFiles(job.directory), noise))
     _print(found, at, console)
-    files = ("identifiability.csv", _CURVE, "identifiability.json", "figures/identifiability.png")
+    write_rows(job.directory / _CURVE, plain(found.curves()))
+    files = ("identifiability.csv", "identifiability.json", "figures/identifiability.png")
     about = {"experiment": job.name, "at": at}
-    write(found, job, files, IDENTIFIABILITY, about=about, tables={_CURVE: found.curves()})
+    write(found, job, files, IDENTIFIABILITY, about=about, more=f", the ranks to {_CURVE}")
+
+
+def run_identify_on_a_run(arguments: list[str], console: Console) -> None:
+    """Tell what the data can tell at the best point of the run that the arguments name."""
+    run_identify(*open_fit(arguments, "identify", console, ", or pdefit identify experiment=..."))
 
 
 def _noise(exp: Experiment, objective: AbstractObjective, theta: Array, at: str) -> float:

@@ -1,11 +1,9 @@
 """Initial states: of the system, steady ones, from data, from files, or by preparations, integrated once and cached."""
 
 import dataclasses
-import inspect
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -13,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from pdefit._util.cache import cache_folder, contents, digest, without_addresses
 from pdefit._util.depends import depends
 from pdefit._util.errors import PdefitError, first_line, with_space
+from pdefit._util.kept import kept, origin
 from pdefit._util.trees import named_fields, promoted
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import Initial, StateFile
@@ -26,9 +24,8 @@ from pdefit.integrate.preparation import AbstractPreparation, prepare
 from pdefit.inverse.controls.declare import declared_leaves
 from pdefit.inverse.controls.paths import PARTS, leaf
 from pdefit.inverse.problem.problem import Problem
-from pdefit.output.store.fields import read_frame, write_frame
+from pdefit.output.store.fields import read_frame
 from pdefit.systems.capabilities import AbstractConstrained
-from pdefit.systems.fields import field_coords
 from pdefit.systems.initial import OwnInitial, Steady
 from pdefit.systems.system import AbstractSystem
 
@@ -51,9 +48,6 @@ class Prepared:
     seconds: float
     cached: bool
     path: Path
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "path": str(self.path)}
 
 
 # the part of a field by which a projection may change it without a remark
@@ -154,27 +148,19 @@ def following(settings: Settings, problem: Problem) -> tuple[Problem, tuple[str,
 def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> tuple[PyTree, Prepared]:
     """State at the end of a preparation, from the cache if it was made before."""
     key, begin = jax.random.key(seed), time.perf_counter()
-    start, name = preparation.start(system, key), type(system).__name__
     kicks = preparation.kicks(system, key)
     duration = float(sum(t for _, t in kicks))
-    path = cache_folder("states") / f"{name}-{digest(origin(f'{_VERSION} {seed}', preparation, system))[:24]}.h5"
-    if path.is_file():
-        try:
-            return state_from_file(path, start, name), Prepared(duration, 0.0, True, path)
-        # a damaged file is replaced
-        except PdefitError:
-            pass
     told = f"preparing the state, {duration:g}{with_space(system.time_unit)} (kept for the next run)"
-    with RunsProgress(Console()) as bar:
-        bar(0, len(kicks), told)
-        made = prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
-    fields = {n: np.asarray(x) for n, x in named_fields(made).items()}
-    try:
-        write_frame(path, fields, 0.0, system.time_unit, field_coords(system, made), f"prepared state of {name}")
-    # a cache that cannot be written costs time, not results
-    except OSError:
-        pass
-    return made, Prepared(duration, time.perf_counter() - begin, False, path)
+
+    def make() -> PyTree:
+        with RunsProgress(Console()) as bar:
+            bar(0, len(kicks), told)
+            return prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
+
+    made_of, like = origin(f"{_VERSION} {seed}", preparation, system), preparation.start(system, key)
+    state, path, cached = kept("states", type(system).__name__, made_of, like, make)
+    seconds = 0.0 if cached else time.perf_counter() - begin
+    return jax.tree.map(jnp.asarray, state), Prepared(duration, seconds, cached, path)
 
 
 def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
@@ -183,27 +169,3 @@ def state_from_file(path: Path, like: PyTree, model: str) -> PyTree:
     found = read_frame(path, {n: np.shape(x) for n, x in expected.items()}, model)
     leaves = [jnp.asarray(found[n], x.dtype) for n, x in expected.items()]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
-
-
-def origin(first: str, *parts: Any) -> Iterator[bytes]:
-    """Bytes of everything that a result depends on, including the source files of the classes of its parts.
-
-    **Arguments:**
-
-    - `first`: a text: the version of the way in which it is made, and plain numbers.
-    - `parts`: systems, solvers, states.
-    """
-    yield f"{first} {jax.__version__}".encode()
-    for part in parts:
-        yield from map(_source, type(part).__mro__)
-        arrays, rest = eqx.partition(part, eqx.is_array)
-        yield without_addresses(f"{type(part)} {jax.tree.structure(arrays)} {rest}")
-        yield from contents(jax.tree.leaves(arrays))
-
-
-def _source(cls: type) -> bytes:
-    """Content of the file that defines a class; empty if there is none."""
-    try:
-        return Path(inspect.getfile(cls)).read_bytes()
-    except (OSError, TypeError):
-        return b""

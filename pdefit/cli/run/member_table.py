@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray
@@ -96,7 +95,7 @@ class MemberTable:
         """Estimates, intervals and records of all members."""
         names, members = self.exp.members.controls.names(), self.exp.members
         units = members.controls.units()
-        truth = np.asarray(jax.vmap(flat_values, in_axes=(None, 0))(members.controls, jnp.asarray(self.exp.truth)))
+        truth = np.asarray(flat_values(members.controls, jnp.asarray(self.exp.truth)))
         data: dict[str, Any] = {
             "chi2_per_value": ("member", self.chi2_per_value),
             "loss": ("member", self.found.loss),

@@ -33,7 +33,7 @@ from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.spread import devices_of_all
 from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.members import write_members
-from pdefit.output.store.summary import Summary
+from pdefit.output.store.summary import CertificateSection, EvidenceSection, Summary
 from pdefit.output.store.tables import write_rows
 
 log = logging.getLogger("pdefit")
@@ -96,7 +96,7 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
         certificate=certificate,
         verdict=verdict,
         verdict_reason=reason,
-        evidence={"reasons": (reason,), "next": ""},
+        evidence=EvidenceSection([reason]),
         seconds=watch.seconds,
         memory={"peak_bytes": peak(), "process_bytes": planned},
     )
@@ -113,8 +113,8 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
         f"members.csv, members.h5 and report.html are in {job.directory}",
     )
     console.print(f"[bold]{verdict}[/]: {escape(reason)}", highlight=False, soft_wrap=True)
-    if certificate is not None and not certificate["passed"] and settings.certificate != "warn":
-        raise PdefitError(f"The gradient fails its certificate: {certificate['reason']} (certificate=warn goes on)")
+    if certificate is not None and not certificate.passed and settings.certificate != "warn":
+        raise PdefitError(f"The gradient fails its certificate: {certificate.reason} (certificate=warn goes on)")
 
 
 def minimise_members(
@@ -209,14 +209,14 @@ def _hash(exp: MemberExperiment) -> str:
     return digest(contents([exp.members.theta0, *jax.tree.leaves(exp.members.stack.own)]))
 
 
-def _certify(exp: MemberExperiment, index: list[int], theta: Any, job: Job, where: str) -> dict[str, Any] | None:
+def _certify(exp: MemberExperiment, index: list[int], theta: Any, job: Job, where: str) -> CertificateSection | None:
     """Test the gradient of some members; a failure at the guess ends the run."""
     if job.settings.certificate == "end" and "guess" in where:
         return None
     found = [certify(exp.members.member(e), jnp.asarray(x)) for e, x in zip(index, theta, strict=True)]
     failed = [c for c in found if not c.passed]
     reason = failed[0].reason if failed else found[0].reason
-    record = {"passed": not failed, "members": [exp.names[e] for e in index], "reason": reason}
+    record = CertificateSection(passed=not failed, members=[exp.names[e] for e in index], reason=reason)
     write_json(job.directory / "certificate.json", record)
     if not failed:
         say(job.console, f"gradient certified {where} ({sum(c.seconds for c in found):.1f} s with compilation)")

@@ -47,7 +47,6 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
     settings, directory, console = job.settings, job.directory, job.console
     recorded = exp.functional.controls.tabulated
     guess = np.asarray(exp.functional.theta0[: recorded.size])
-    physical = eqx.filter_jit(jax.vmap(flat_values, in_axes=(None, 0)))
     hashes = fingerprint(exp.functional)
     resume = None if saved is None else saved.state
     if saved is not None:
@@ -74,7 +73,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
             for row, record in zip(thetas, p.records, strict=True):
                 if record.theta is not None:
                     row[: record.theta.size] = record.theta
-            controls = np.asarray(physical(recorded, jnp.asarray(thetas)))
+            controls = np.asarray(flat_values(recorded, jnp.asarray(thetas)))
             history.append(p.records, controls)
             course(p.iteration, p.functional.controls, p.theta)
             state = p.state()
@@ -115,9 +114,10 @@ def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[f
     return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
 
 
-def flat_values(controls: Controls, theta: Any) -> Any:
-    """The physical values of all elements of some controls, as one vector."""
-    return jnp.concatenate([jnp.zeros(0), *(jnp.ravel(v) for v in controls.values(theta).values())])
+@eqx.filter_jit
+def flat_values(controls: Controls, thetas: Any) -> Any:
+    """The physical values of all elements of some controls at several points (n, p), as vectors (n, p)."""
+    return jax.vmap(lambda x: jnp.concatenate([jnp.zeros(0), *map(jnp.ravel, controls.values(x).values())]))(thetas)
 
 
 _NAME = "checkpoints"

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,26 +9,17 @@ from rich.table import Table
 
 from pdefit.analysis.goodness.discretisation import DECIDES, NOTED
 from pdefit.cli.run.experiment import Experiment
+from pdefit.cli.run.source import true_theta
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.fit.fit import Fit
-from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood
+from pdefit.output.store.summary import LikelihoodSection
 from pdefit.output.store.tables import ParameterRow, in_lines, number, span
 
 # an estimate is in the middle of its interval up to this part of half its width
 _MIDDLE = 0.05
-
-
-def true_theta(exp: Experiment, functional: AbstractObjective) -> np.ndarray:
-    """theta (p,) at the truth; NaN where it is unknown."""
-    parts = []
-    for control in functional.controls.items:
-        truth = exp.true_value(control)
-        known = truth is not None
-        parts.append(np.asarray(control.to_theta(jnp.asarray(truth))) if known else np.full(control.size, np.nan))
-    return np.concatenate(parts)
 
 
 def parameter_rows(
@@ -51,7 +41,7 @@ def parameter_rows(
     - `widened`: by number the ends of an interval that counts the correlation of residuals.
     """
     functional = found.functional
-    theta, truth = np.asarray(found.theta), true_theta(exp, functional)
+    theta, truth = np.asarray(found.theta), true_theta(functional.controls, exp.true_value)
     guess = np.asarray(exp.functional.theta0)[: theta.size]
     at_bound = functional.controls.at_bound(theta)
     score = intervals.z_score(theta, truth) if intervals else np.full_like(theta, np.nan)
@@ -178,8 +168,9 @@ def _doubted(text: str, rows: list[ParameterRow]) -> str:
     return f"({text})" if text and any(r.interval_trusted is False for r in rows) else text
 
 
-def likelihood_summary(found: Fit, known: Intervals | None) -> dict[str, Any] | None:
+def likelihood_summary(found: Fit, known: Intervals | None) -> LikelihoodSection | None:
     """The section `likelihood` of summary.json; None where no matrix is known."""
     if known is None or known.equations is None:
         return None
-    return dataclasses.asdict(marginal_likelihood(found.functional, found.theta, equations=known.equations))
+    made = marginal_likelihood(found.functional, found.theta, equations=known.equations)
+    return LikelihoodSection(**dataclasses.asdict(made))

@@ -15,7 +15,6 @@ from pdefit._util.memory import Limit, available, in_words
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.experiment import Experiment
-from pdefit.cli.run.fields import film_coords
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.runtime.memory_meter import resident
 from pdefit.inverse.fit.stages import evaluation_cost, keeps, with_windows
@@ -24,6 +23,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import devices_of, is_cut
 from pdefit.inverse.offload.cost import Cost, forward_rate, work
+from pdefit.inverse.problem.axes import film_axes
 
 # a command ends with this many times the memory that it holds when it is planned, where stages take tangents and where one
 # takes adjoints: programs, residuals and pictures follow (medians of shipped experiments; 1.5 to 2.0, and 2.4 to 2.7)
@@ -35,8 +35,8 @@ _KINDS = 3
 def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     """Cost estimate of a fit, as plan.json holds it; refused where the fit needs more memory than there is."""
     frames = sum(one.source.record.ts.size for one in exp.each.values())
-    coords, measured, _ = film_coords(exp.first)
-    coords |= measured
+    axes = film_axes(exp.first.problem, exp.first.observations)
+    coords = axes.fields | axes.measured
     wanted = settings.store.wanted(coords, frames, _KINDS)
     costs, devices = _costs(exp), devices_of(exp.functional)
     largest, cost = max(costs, key=lambda c: c.planned_bytes + c.host_bytes), costs[-1]
@@ -61,7 +61,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
     found = {
         "text": f"{cost}{and_products(products)}{earlier}{on_each}; the process about {in_words(process)}",
         "unknowns": dict(unknowns),
-        "steps": dataclasses.asdict(step_choice(exp.functional)) if steps is None else None,
+        "steps": step_choice(exp.functional) if steps is None else None,
         "evaluation": {**cost.as_dict(), "most_products": products},
         "largest_bytes": largest.planned_bytes,
         "process_bytes": process,
@@ -69,7 +69,7 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
         "most_seconds": seconds,
         "forward_solves": fit_cost(exp, settings),
         "fields_bytes": settings.store.size(coords, wanted, frames, _KINDS),
-        "preparation": None if exp.source.prepared is None else exp.source.prepared.as_dict(),
+        "preparation": exp.source.prepared,
         "device": jax.local_devices()[0].device_kind,
         "devices": devices,
     }
@@ -237,9 +237,9 @@ def run_plan(job: Job) -> None:
         "whole fit, at most": f"{found['most_evaluations']} evaluations, {found['most_seconds']:.2g} s",
         "fields.h5": in_words(found["fields_bytes"]),
     }
-    if (made := found["preparation"]) is not None:
-        took = "from the cache" if made["cached"] else f"{made['seconds']:.2g} s"
-        rows["initial state"] = f"prepared over {made['duration']:g}{unit}, {took}"
+    if (made := exp.source.prepared) is not None:
+        took = "from the cache" if made.cached else f"{made.seconds:.2g} s"
+        rows["initial state"] = f"prepared over {made.duration:g}{unit}, {took}"
     for key, value in rows.items():
         table.add_row(key, escape(value))
     console.print(table)

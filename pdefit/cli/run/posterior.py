@@ -12,7 +12,6 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import Job, PosteriorSettings, Settings
-from pdefit.cli.run.course import control_coords, file_name
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.fields import whole_frame
 from pdefit.cli.runtime.terminal import RunsProgress, say, warn
@@ -21,12 +20,12 @@ from pdefit.inverse.fit.predict import states_at
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
+from pdefit.inverse.problem.axes import file_name, film_axes
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.uncertainty.field_posterior import FieldPosterior, field_posterior
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.runs import recording_folder
 from pdefit.systems.coordinates import FieldCoords
-from pdefit.systems.fields import derived_coords, field_coords
 
 # half the width of a 95 % interval in standard deviations, and the samples that measure those of fluctuations
 _HALF, _SAMPLES = 1.959964, 100
@@ -76,12 +75,7 @@ def posterior_summary(exp: Experiment, found: Fit, job: Job) -> dict[str, Any] |
         folder = recording_folder(job.directory, name)
         lines.append(write_spread(folder, job.name, recording, settings, draws, part.functional))
     say(console, *lines)
-    names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark")
-    names += ("amplitudes", "amplitude_factors")
-    return {name: getattr(posterior, name) for name in names} | {
-        "above_one": int(np.sum(posterior.eigenvalues > 1)),
-        "coverage_95": coverage,
-    }
+    return posterior.record() | {"coverage_95": coverage}
 
 
 def _write(
@@ -94,7 +88,7 @@ def _write(
         if control.path not in posterior.prior_standard_deviation:
             continue
         name = file_name(control.path)
-        coords[name], truth, samples = control_coords(exp, control), exp.true_value(control), drawn[control.path]
+        coords[name], truth, samples = exp.axes(control), exp.true_value(control), drawn[control.path]
         estimate, std = np.asarray(control.where(found.problem)), posterior.standard_deviation[control.path]
         frames[name] = {"predicted": estimate, "std": std, "prior": posterior.prior_standard_deviation[control.path]}
         frames[name] |= {f"sample{i + 1}": x for i, x in enumerate(samples[:wanted])}
@@ -145,15 +139,13 @@ def write_spread(
     """
     store, path = settings.store, folder / "spread.h5"
     problems = [_problem(functional, jnp.asarray(theta)) for theta in thetas]
-    system, y0 = problems[0].system, problems[0].y0
-    more, ts = derived_coords(system), exp.source.record.ts[: exp.fitted : store.every]
-    coords = field_coords(system, y0) | more
-    kinds = dict.fromkeys(store.wanted(coords, exp.fitted, 2), ("mean", "std"))
-    unit, finite = system.time_unit, True
+    axes, ts = film_axes(problems[0]), exp.source.record.ts[: exp.fitted : store.every]
+    kinds = dict.fromkeys(store.wanted(axes.fields, exp.fitted, 2), ("mean", "std"))
+    unit, finite, phase = problems[0].system.time_unit, True, np.zeros(ts.size)
     # the runs go on side by side, so that no film is held in memory
     fitted = exp.source.record.ts[: exp.fitted]
     films = [itertools.islice(states_at(functional, p, fitted), 0, None, store.every) for p in problems]
-    with FieldsFile(path, ts, unit, coords, kinds, store.dtype, np.zeros(ts.size), title, derived=more) as film:
+    with FieldsFile(path, ts, unit, axes.fields, kinds, store.dtype, phase, title, derived=axes.derived) as film:
         for t, *states in zip(ts, *films, strict=True):
             rows = [whole_frame(p.system, jnp.asarray(t), y) for p, y in zip(problems, states, strict=True)]
             drawn = {name: np.stack([np.asarray(row[name], float) for row in rows]) for name in kinds}

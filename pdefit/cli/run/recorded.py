@@ -164,8 +164,10 @@ def _best(directory: Path, saved: Saved) -> Saved:
     return min(saved, other, key=lambda one: float(one.state.arrays["loss"]))
 
 
-def at_best(exp: Experiment, saved: Saved) -> tuple[AbstractObjective, Array]:
-    """The objective that a saved fit minimised last, and its best point."""
+def at_best(exp: Experiment, saved: Saved | None) -> tuple[AbstractObjective, Array]:
+    """The objective that a saved fit minimised last, and its best point; without a saved fit the objective at its guess."""
+    if saved is None:
+        return exp.functional, exp.functional.theta0
     stages = exp.stages[-1:] if "of" in saved.origin else exp.stages
     return restored(exp.functional, stages, saved.state)
 

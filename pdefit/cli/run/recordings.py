@@ -12,12 +12,13 @@ from pdefit.cli.run.fields import write_film
 from pdefit.cli.run.forecast import forecast_summary, write_forecast
 from pdefit.cli.run.residual_series import residual_series
 from pdefit.cli.runtime.terminal import show_table
+from pdefit.data.fit_section import FitSection, HeldOut
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.runs import recording_folder
-from pdefit.output.store.summary import Summary
+from pdefit.output.store.summary import ForecastSection, RecordingSection, Summary
 from pdefit.output.store.tables import write_rows, write_series
 
 # columns of recordings.csv beside the own controls of a recording
@@ -27,14 +28,14 @@ _COLUMNS = ("recording", "frames", "values", "chi2_per_value", "heldout_chi2_per
 _ENTRIES = ("experiment", "variant", "status", "time_unit", "sigma", "fit", "forecast", "own", "frames")
 
 
-def write_recordings(exp: Experiment, found: Fit, job: Job) -> list[dict[str, Any] | None]:
+def write_recordings(exp: Experiment, found: Fit, job: Job) -> list[ForecastSection | None]:
     """Write fields.h5, residuals.csv and forecast.csv of every recording; returns their sections `forecast`.
 
     **Arguments:**
 
     - `exp`, `found`, `job`: the experiment, its fit and its run.
     """
-    ahead = list[dict[str, Any] | None]()
+    ahead = list[ForecastSection | None]()
     for (name, one), part in zip(exp.each.items(), found.recordings, strict=True):
         folder = recording_folder(job.directory, name)
         skill, last = write_film(one, part, job.settings.store, folder / "fields.h5", f"{job.name} {name}".strip())
@@ -50,7 +51,7 @@ def write_recordings(exp: Experiment, found: Fit, job: Job) -> list[dict[str, An
 
 
 def recordings_summary(
-    exp: Experiment, found: Fit, quality: list[dict[str, Any]], ahead: list[dict[str, Any] | None], job: Job
+    exp: Experiment, found: Fit, quality: list[FitSection], ahead: list[ForecastSection | None], job: Job
 ) -> dict[str, Any]:
     """The sections `fit` and `forecast` of summary.json, of many recordings with those of each under `recordings`.
 
@@ -63,22 +64,21 @@ def recordings_summary(
     """
     if not exp.recordings:
         return {"fit": quality[0], "forecast": ahead[0]}
-    each, lines = dict[str, Any](), list[dict[str, Any]]()
+    each, lines = dict[str, RecordingSection](), list[dict[str, Any]]()
     unit, parts = found.functional.problem.system.time_unit, found.recordings
-    for number, (name, one) in enumerate(exp.recordings.items()):
-        own = _own_numbers(parts[number])
-        held, later = quality[number]["heldout"] or {}, ahead[number] or {}
-        told = (name, one.frames, quality[number]["values"], quality[number]["chi2_per_value"])
-        told += (held.get("chi2_per_value"), later.get("relative_l2_at_end"))
+    for (name, one), part, fit, forecast in zip(exp.recordings.items(), parts, quality, ahead, strict=True):
+        own = _own_numbers(part)
+        held, later = fit.heldout or HeldOut(), forecast or ForecastSection()
+        told = (name, one.frames, fit.values, fit.chi2_per_value, held.chi2_per_value, later.relative_l2_at_end)
         lines.append(dict(zip(_COLUMNS, told, strict=True)) | own)
-        each[name] = {"fit": quality[number], "forecast": ahead[number], "own": own, "frames": one.frames}
+        each[name] = RecordingSection(fit=fit, forecast=forecast, own=own, frames=one.frames)
         summary = Summary(
             experiment=f"{job.name} {name}",
             variant=exp.source.variant,
             status=found.status,
             time_unit=unit,
-            sigma=sigma_summary(parts[number]),
-            **each[name],
+            sigma=sigma_summary(part),
+            **vars(each[name]),
         )
         summary.write(recording_folder(job.directory, name) / "summary.json", _ENTRIES)
     write_rows(job.directory / "recordings.csv", lines)
@@ -86,15 +86,8 @@ def recordings_summary(
     shown = [key for key in lines[0] if any(line[key] is not None for line in lines)]
     cells = ([f"{x:.4g}" if isinstance(x := line[key], float) else str(x) for key in shown] for line in lines)
     show_table(job.console, [key.replace("_", " ") for key in shown], cells)
-    values, chi2, log_likelihood = (sum(q[key] for q in quality) for key in ("values", "chi2", "log_likelihood"))
-    whole = {
-        "chi2": chi2,
-        "values": values,
-        "chi2_per_value": chi2 / max(values, 1),
-        "log_likelihood": log_likelihood,
-        "whiteness": None,
-        "heldout": None,
-    }
+    values, chi2, likely = (sum(getattr(q, key) for q in quality) for key in ("values", "chi2", "log_likelihood"))
+    whole = FitSection(chi2=chi2, values=values, chi2_per_value=chi2 / max(values, 1), log_likelihood=likely)
     return {"fit": whole, "forecast": None, "recordings": each}
 
 

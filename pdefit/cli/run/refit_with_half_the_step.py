@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 from jaxtyping import Array
 from rich.console import Console
@@ -14,7 +13,6 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.terminal import show_table
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 
 
@@ -45,10 +43,10 @@ def refit_finer(exp: Experiment, functional: AbstractObjective, theta: Array, co
         try:
             if what == "grid" and states:
                 raise PdefitError(f"the unknown {', '.join(states)} would have to be refined, too")
-            # the fit starts at the estimate
-            start = functional.each(lambda part, own, of=finer_of: (_at_estimate(exp, of(part, own), own), own), theta)[
-                0
-            ]
+            finer, _ = functional.each(
+                lambda part, own, of=finer_of: (exp.driver.resolve_for(of(part, own)), own), theta
+            )
+            start = finer.guessing(theta)
         except PdefitError as error:
             found[what] = {"unchecked": str(error)}
             console.print(f"{name}: not tried ({escape(str(error))})", highlight=False)
@@ -58,10 +56,6 @@ def refit_finer(exp: Experiment, functional: AbstractObjective, theta: Array, co
         again = fitting.fit(start, [fitting.Stage(last.optimizer, last.max_iterations)], driver=exp.driver)
         found[what] = _compared(functional, known, theta, again, what, console)
     return found
-
-
-def _at_estimate(exp: Experiment, finer: Functional, theta: Array) -> Functional:
-    return exp.driver.resolve_for(eqx.tree_at(lambda f: f.problem, finer, finer.at(theta)))
 
 
 def _compared(

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from pdefit.analysis.goodness.quality import by_frame
-from pdefit.inverse.fit.predict import observed_coords
+from pdefit.analysis.goodness.remainder import by_frame
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.problem.axes import observed_axes
 
 # values of a variable at a time that have a column of residuals each, at most
 _MOST_COLUMNS = 16
@@ -16,7 +16,7 @@ def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) ->
     A variable, or each label of its first axis (body), has a column for each value, with its index behind the name. Of
     many values at a time it has their root mean square.
     """
-    coords = observed_coords(functional)
+    coords = observed_axes(functional.problem, functional.observations)
     series: dict[str, np.ndarray] = {}
     for name, weighted in residuals.items():
         value = by_frame(functional, name, weighted)

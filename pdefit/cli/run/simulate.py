@@ -14,7 +14,7 @@ from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit._util.trees import cast, named_fields
 from pdefit.cli.config.settings import Job
 from pdefit.cli.config.sources import Reference
-from pdefit.cli.run.fields import diagnostic_coords, whole_frame, write_maps
+from pdefit.cli.run.fields import whole_frame, write_maps
 from pdefit.cli.run.initial_state import initial_state
 from pdefit.cli.run.open_settings import choose_method
 from pdefit.cli.run.pictures import description, pictures, report, tell
@@ -23,11 +23,11 @@ from pdefit.cli.run.trial import try_step
 from pdefit.data.readers.formats import read_table
 from pdefit.data.readers.locate import locate
 from pdefit.integrate.forward_runs import choose_numerics, frames
+from pdefit.inverse.problem.axes import film_axes
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.summary import Summary
 from pdefit.systems.capabilities import AbstractConservative, AbstractExact
-from pdefit.systems.fields import derived_coords, field_coords
 from pdefit.systems.system import AbstractSystem
 
 # entries of summary.json
@@ -58,16 +58,12 @@ def run_simulate(job: Job) -> None:
     numerics = choose_numerics([(system, y0)], choice.solver, settings.dt, choice.steps, args)
     for remark in numerics.passed(system, y0, ts).remarks:
         console.print(f"[yellow]{escape(remark)}[/]", highlight=False)
-    more = derived_coords(system)
-    coords, store = field_coords(system, y0) | more, settings.store
-    wanted = store.wanted(coords, ts.size, 1)
+    axes, store, state = film_axes(problem), settings.store, y0
     kept = np.arange(0, ts.size, store.every)
-    scalars = diagnostic_coords(system, y0)
-    kinds = {field: ("predicted",) for field in (*wanted, *scalars)}
-    state = y0
+    kinds = dict.fromkeys((*store.wanted(axes.fields, ts.size, 1), *axes.scalars), ("predicted",))
     with FieldsFile(
-        directory / "fields.h5", ts[kept], system.time_unit, coords | scalars, kinds, store.dtype, np.zeros(kept.size),
-        job.name, scalars, more,
+        directory / "fields.h5", ts[kept], system.time_unit, axes.all, kinds, store.dtype, np.zeros(kept.size),
+        job.name, axes.scalars, axes.derived,
     ) as film:  # fmt: skip
         for i, state in enumerate(frames(system, y0, ts, numerics, t0=float(ts[0]))):
             if not all(bool(jnp.all(jnp.isfinite(x))) for x in jax.tree.leaves(state)):

@@ -1,7 +1,7 @@
 """Observations and their problem, with the times, the noise and the true values that are known of them."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.errors import PdefitError, unknown
-from pdefit.analysis.goodness.holdout import held_frames
+from pdefit.analysis.goodness.holdout import held_frames, withhold
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import Times
 from pdefit.cli.run.initial_state import Prepared
@@ -19,6 +19,7 @@ from pdefit.data.noise import NoiseEstimate
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.paths import leaf
+from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.choose_solver import SolverChoice
 from pdefit.inverse.problem.problem import Problem
 
@@ -77,13 +78,6 @@ def frame_times(times: Times) -> np.ndarray:
     return np.concatenate([ts, np.linspace(ts[-1], times.forecast.stop, times.forecast.count + 1)[1:]])
 
 
-def frames_kept_out(settings: Settings, record: Observations, fitted: int) -> np.ndarray:
-    """Indices of the frames of a record that `holdout` keeps out of a fit, which has the first `fitted` of them."""
-    stages = settings.stages.stages
-    used = [settings.formulation, *(s.formulation for s in stages if s.formulation is not None)]
-    return held_frames(record.ts[:fitted], settings.holdout, used, record.first_frame)
-
-
 def fitted_frames(times: Times, ts: np.ndarray, first: int = 0) -> int:
     """Number of times of a record `ts` that are fitted: those up to `times.fit_until`; `first` is that of the first frame."""
     stop = times.last_fitted
@@ -95,11 +89,6 @@ def fitted_frames(times: Times, ts: np.ndarray, first: int = 0) -> int:
             f"times.fit_until = {stop} leaves {max(fitted - first, 0)} frames to fit; the first is at {ts[first]:g}"
         )
     return fitted
-
-
-def noise_summary(noise: Mapping[str, NoiseEstimate], unstated: tuple[str, ...]) -> dict[str, Any]:
-    """Estimates for summary.json; fields without any sigma are `not stated`."""
-    return {name: dataclasses.asdict(n) for name, n in noise.items()} | dict.fromkeys(unstated, "not stated")
 
 
 def problem_at(problem: Problem, stated: Mapping[str, Any]) -> Problem:
@@ -142,6 +131,33 @@ def check_stated(stated: Sequence[str], controls: Sequence[BoundControl], truth:
             )
 
 
-def is_known(path: str, true_paths: Sequence[str]) -> bool:
-    """Whether the true value of a control is known: its own, or that of the parameter that it belongs to."""
-    return any(path == known or path.startswith(f"{known}.") for known in true_paths)
+def true_value(control: BoundControl, truth: Problem | None, true_paths: Sequence[str]) -> np.ndarray | None:
+    """The true value of a control, in its unit: its own, or that of the parameter that it belongs to; None if unknown.
+
+    **Arguments:**
+
+    - `control`: the control.
+    - `truth`: the problem at true values; None if none are known.
+    - `true_paths`: the paths of the known values.
+    """
+    known = any(control.path == path or control.path.startswith(f"{path}.") for path in true_paths)
+    return np.asarray(control.where(truth)) if known and truth is not None else None
+
+
+def true_theta(controls: Controls, true: Callable[[BoundControl], np.ndarray | None]) -> np.ndarray:
+    """theta (p,) at the truth; NaN where it is unknown.
+
+    **Arguments:** `controls`, `true`: the controls, and the true value of each.
+    """
+    values = [(c, true(c)) for c in controls.items]
+    parts = [np.full(c.size, np.nan) if x is None else c.to_theta(jnp.asarray(x)) for c, x in values]
+    return np.concatenate([*map(np.asarray, parts)])
+
+
+def fitted_window(settings: Settings, record: Observations) -> tuple[int, np.ndarray, Observations]:
+    """The number of times of a record that are fitted, the frames kept out of the fit, and the record without them."""
+    fitted = fitted_frames(settings.times, record.ts, record.first_frame)
+    stages = settings.stages.stages
+    used = [settings.formulation, *(s.formulation for s in stages if s.formulation is not None)]
+    held = held_frames(record.ts[:fitted], settings.holdout, used, record.first_frame)
+    return fitted, held, withhold(record.at(slice(0, fitted)), held)

@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -127,9 +125,8 @@ def _better(exp: Experiment, objective: AbstractObjective, stages: Sequence[Stag
 def _write_table(found: Exploration, functional: AbstractObjective, job: Job) -> None:
     """Write starts.csv: for each start its numbers, where it ended, and the optimum that it reached."""
     controls = functional.controls.tabulated
-    values = eqx.filter_jit(jax.vmap(flat_values, in_axes=(None, 0)))
     begun, ended = (
-        np.asarray(values(controls, jnp.asarray(x[:, : controls.size]))) for x in (found.starts, found.theta)
+        np.asarray(flat_values(controls, jnp.asarray(x[:, : controls.size]))) for x in (found.starts, found.theta)
     )
     rows = []
     for e in range(found.loss.size):

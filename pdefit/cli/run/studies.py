@@ -8,7 +8,6 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 
-from pdefit._util.atomic import write_json
 from pdefit._util.errors import PdefitError, with_space
 from pdefit._util.memory import in_words
 from pdefit.analysis.sensitivity import Effect, Sensitivity, sensitivity
@@ -136,13 +135,12 @@ def run_doctor(job: Job, saved: Saved | None = None) -> None:
 
     **Errors:** PdefitError where something is not finite.
     """
-    exp, path = build_experiment(job.settings), job.directory / "doctor.json"
+    exp = build_experiment(job.settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
     found = doctor(*((functional, functional.theta0) if saved is None else at_best(exp, saved)))
-    write_json(path, found.as_dict())
     if found.healthy:
         say(job.console, found.sentence)
-    job.console.print(f"written to {escape(str(path))}")
+    write(found, job, ("doctor.json",))
     if not found.healthy:
         raise PdefitError(found.sentence)
 

@@ -52,8 +52,8 @@ def _row(job: Job) -> dict[str, Any]:
     row: dict[str, Any] = {"job": job.name, **{key: _number(text) for key, text in job.values.items()}}
     row |= {"state": job.state, "reason": job.reason, "verdict": found.verdict}
     row |= {key: getattr(found, key) for key in ("converged", "loss_initial", "loss_final", "iterations")}
-    row["chi2_per_value"] = found.fit.get("chi2_per_value")
-    row["gradient_certified"] = (found.certificate or {}).get("passed")
+    row["chi2_per_value"] = found.fit.chi2_per_value
+    row["gradient_certified"] = None if found.certificate is None else found.certificate.passed
     for name, of in found.parameters.items():
         of = _mapping(of)
         low, high = [*(of.get("ci95") or ()), None, None][:2]

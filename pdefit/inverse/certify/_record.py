@@ -58,7 +58,7 @@ class Certificate:
         failed = [c for c in self.checks if not c.passed]
         return f"{'; '.join(map(str, failed))}; {failed[0].remedy}" if failed else ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Plain numbers and text, for certificate.json."""
         return {"passed": self.passed, "reason": self.reason, **dataclasses.asdict(self)}
 

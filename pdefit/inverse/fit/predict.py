@@ -17,11 +17,10 @@ from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.at_points import At
+from pdefit.inverse.problem.axes import observed_axes
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
-from pdefit.inverse.problem.observed_fields import positions_of
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.coordinates import FieldCoords
-from pdefit.systems.fields import field_coords
 
 Times = Observations | np.ndarray | Sequence[float]
 
@@ -73,7 +72,7 @@ def predict(
 def _prediction(
     functional: Functional, problem: Problem, times: Times | None, places: Mapping[str, Any] | None, states: bool
 ) -> Prediction:
-    record, coords = functional.observations, observed_coords(functional)
+    record, coords = functional.observations, observed_axes(functional.problem, functional.observations)
     if places is not None:
         points = {name: jnp.asarray(np.asarray(x, float)) for name, x in places.items()}
         problem = eqx.tree_at(lambda p: p.observe, problem, _moved(problem.observe, points))
@@ -164,48 +163,3 @@ def observe(problem: Problem, record: Observations, i: int, y: PyTree) -> dict[s
     seen = _observation(problem, jnp.asarray(record.ts[i]), y, record.positions_at(i))
     lost = {n: ~np.asarray(record.mask[n][i]) for n, x in record.positions.items() if n in record.mask and len(x) > 1}
     return {n: np.where(lost[n], np.nan, x) if n in lost else np.asarray(x) for n, x in seen.items()}
-
-
-def as_fields(
-    instrument: AbstractObservationOperator, frame: Mapping[str, np.ndarray], fields: Mapping[str, FieldCoords]
-) -> dict[str, np.ndarray]:
-    """Observed values of fields as they are, at their points; empty if the instrument sees something else.
-
-    **Arguments:**
-
-    - `instrument`: the observation operator.
-    - `frame`: the values of every variable at one time, NaN if missing.
-    - `fields`: the axes of each field.
-    """
-    shown = instrument.returned(frame, fields)
-    return {n: x for n, x in shown.items() if n in fields and np.shape(x) == fields[n].shape}
-
-
-def observed_coords(functional: Functional) -> dict[str, FieldCoords]:
-    """Axes and units of the observed variables, in the order of the state. Axes without positions have running numbers.
-
-    **Arguments:** `functional`: of a single recording.
-    """
-    problem, data, observed = functional.problem, functional.observations, functional.observed
-    fields, instrument = field_coords(problem.system, problem.y0), problem.instrument.placed(data.positions_at(0))
-    plain = as_fields(instrument, {n: np.zeros(x.shape) for n, x in observed.items()}, fields)
-    stated = positions_of(instrument, data.ts[0], problem.y0, problem.args, fields)
-    taken = {dim: x for where in fields.values() for dim, x in where.coords.items()}
-    found: dict[str, FieldCoords] = {}
-    for name in sorted(observed, key=[*fields, *observed].index):
-        if name in plain:
-            found[name] = fields[name]
-            continue
-        where = stated.get(name, FieldCoords(("",) * observed[name].ndim, {}))
-        axes = list[tuple[str, np.ndarray, str]]()
-        for i, (dim, size) in enumerate(zip(where.dims, observed[name].shape, strict=True)):
-            places = where.coords[dim] if dim in where.coords else np.arange(size)
-            # another raster has an axis of its own
-            is_new = dim not in where.coords or (dim in taken and not np.array_equal(taken[dim], places))
-            axes.append((f"{name}_{dim or i}" if is_new else dim, places, where.coord_units.get(dim, "1")))
-        coords, units = {d: x for d, x, _ in axes}, {d: unit for d, _, unit in axes}
-        # values of a field's name are read in its unit
-        like = fields.get(name, where)
-        found[name] = dataclasses.replace(like, dims=(*coords,), coords=coords, coord_units=units, radius=0.0, view="")
-        taken |= coords
-    return found

@@ -22,6 +22,7 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
 from pdefit.inverse.uncertainty.control_values import moved
+from pdefit.inverse.uncertainty.intervals import Intervals
 
 # evaluations of a repetition, which begins at the estimate
 _MOST = 50
@@ -108,6 +109,9 @@ class Bootstrapped:
     - `low`, `high`: the ends of the intervals, (p,), in physical units; NaN for numbers that are at a bound.
     - `failed`: the number of repetitions that do not count.
     - `names`: the names of the elements.
+    - `kind`: of the repetitions, as of `Bootstrap`.
+    - `tabulated`: the indices of the elements that tables list.
+    - `matrix`: intervals by the Gauss-Newton matrix, for the tables; default None.
     """
 
     theta: Float[np.ndarray, "n p"]
@@ -116,6 +120,31 @@ class Bootstrapped:
     high: Float[np.ndarray, " p"]
     failed: int
     names: tuple[str, ...]
+    kind: str
+    tabulated: list[int]
+    matrix: Intervals | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The lines of bootstrap.csv: for each listed number its intervals."""
+        spread, matrix, rows = self.values.std(axis=0, ddof=1), self.matrix, []
+        for i in self.tabulated:
+            row = {"control": self.names[i], "repetitions": len(self.theta), "standard_deviation": spread[i]}
+            row |= {"ci95_low": self.low[i], "ci95_high": self.high[i]}
+            if matrix is not None:
+                k = matrix.names.index(self.names[i])
+                row |= {"matrix_ci95_low": matrix.low[k], "matrix_ci95_high": matrix.high[k]}
+            rows.append(row)
+        return rows
+
+    def record(self) -> dict[str, Any]:
+        """Its section in summary.json, with the widths of its intervals over those by the matrix."""
+        ratio, matrix = None, self.matrix
+        if matrix is not None:
+            at = [matrix.names.index(self.names[i]) for i in self.tabulated]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = ((self.high - self.low)[self.tabulated] / (matrix.high - matrix.low)[at]).tolist()
+        own = {"kind": self.kind, "repetitions": len(self.theta), "failed": self.failed}
+        return own | {"width_over_matrix": ratio}
 
 
 def check_bootstrap(functional: AbstractObjective, repetitions: Bootstrap) -> None:
@@ -183,7 +212,9 @@ def bootstrap(
     low, high = (np.asarray(moved(controls, jnp.asarray(theta), jnp.asarray(-by)))[told] for by in (lower, upper))
     values = jax.vmap(lambda x: moved(controls, x, jnp.zeros_like(x)))(jnp.asarray(good))[:, told]
     names = tuple(np.array(controls.names())[told].tolist())
-    return Bootstrapped(good[:, told], np.asarray(values), low, high, chosen.count - len(good), names)
+    listed = [i for i, name in enumerate(names) if name in {*controls.tabulated.names()}]
+    failed = chosen.count - len(good)
+    return Bootstrapped(good[:, told], np.asarray(values), low, high, failed, names, chosen.kind, listed)
 
 
 def _shared_numbers(functional: Recordings) -> np.ndarray:

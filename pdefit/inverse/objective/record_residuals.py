@@ -7,7 +7,6 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -48,10 +47,7 @@ class AbstractRecord(AbstractObjective):
     @property
     def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Shape and dtype of what the instrument observes of a state, by variable."""
-        problem, data = self.problem, self.observations
-        t = jnp.asarray(data.ts)[0].astype(precision(problem.y0))
-        observe = problem.instrument.placed(data.positions_at(0))
-        return jax.eval_shape(lambda y: observe(t, y, problem.args), problem.y0)
+        return self.problem.observed(self.observations)
 
     @property
     def schedule(self) -> ObservationSchedule:

@@ -32,8 +32,7 @@ def observed_fields(problem: Problem, observations: Observations) -> Observation
     """
     if (before := problem.observe.inverted(observations)) is not None:
         return before
-    instrument = problem.instrument.placed(observations.positions_at(0))
-    observed = jax.eval_shape(lambda y: instrument(jnp.asarray(observations.ts[0]), y, problem.args), problem.y0)
+    observed = problem.observed(observations)
     for name, field in named_fields(problem.y0).items():
         # a record may hold more than the operator observes
         data = observations.values.get(name) if name in observed else None

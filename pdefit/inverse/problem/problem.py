@@ -4,10 +4,14 @@ from functools import partial
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 
-from pdefit._util.trees import promoted
+from pdefit._util.trees import named_fields, promoted
+from pdefit.data.observations import Observations
 from pdefit.integrate.loop.nudge import Nudge
+from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.coordinates import FieldCoords
@@ -60,6 +64,20 @@ class Problem(eqx.Module):
     def instrument(self) -> AbstractObservationOperator:
         """The observation operator with the present parameters of the system, as an exposure needs them."""
         return self.observe.with_system(self.system)
+
+    def observed(self, data: Observations) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shape and dtype of what the instrument observes of a state, by variable.
+
+        **Arguments:** `data`: the record, which may place the instrument.
+        """
+        t = jnp.asarray(data.ts)[0].astype(precision(self.y0))
+        observe = self.instrument.placed(data.positions_at(0))
+        return jax.eval_shape(lambda y: observe(t, y, self.args), self.y0)
+
+    def coords(self) -> dict[str, FieldCoords]:
+        """The axes of every field of the state: those that the system states, or else running numbers."""
+        fields = named_fields(self.y0).items()
+        return self.system.coords() or {name: FieldCoords.numbered(name, np.shape(x)) for name, x in fields}
 
     def axes(self, path: str, shape: tuple[int, ...], unit: str = "1") -> FieldCoords | None:
         """The axes of a control: the axes of its field of the state or of its grid; None for other controls.

@@ -14,6 +14,7 @@ Source: T. Bui-Thanh, O. Ghattas, J. Martin, G. Stadler, SIAM J. Sci. Comput. 35
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -111,6 +112,12 @@ class FieldPosterior:
             f"the standard deviations of fields are upper bounds: beside the {count} eigenvalues found, up to {most:.0f} may "
             f"be above 1; a larger rank finds them"
         )  # fmt: skip
+
+    def record(self) -> dict[str, Any]:
+        """Its section in summary.json."""
+        names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark")
+        names += ("amplitudes", "amplitude_factors")
+        return {name: getattr(self, name) for name in names} | {"above_one": int(np.sum(self.eigenvalues > 1))}
 
     @functools.cached_property
     def prior_standard_deviation(self) -> dict[str, np.ndarray]:

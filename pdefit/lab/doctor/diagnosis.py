@@ -86,7 +86,7 @@ class Diagnosis:
         """Whether all values and cotangents are finite."""
         return self.kind == "healthy"
 
-    def as_dict(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Plain numbers and text, as doctor.json holds them."""
         return {"healthy": self.healthy, **dataclasses.asdict(self)}
 

@@ -5,6 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers.fields import Film, open_film
 from pdefit.output.pictures._estimates import draw_convergence, draw_parameters, draw_posterior
@@ -27,6 +29,7 @@ from pdefit.output.pictures._vectors import planes
 from pdefit.output.pictures.drawn import Drawn
 from pdefit.output.pictures.style import FORMATS, NAMES, readable_times
 from pdefit.output.store.runs import RunFiles, recordings_in
+from pdefit.output.store.summary import ForecastSection
 from pdefit.output.store.tables import ParameterRow, read_parameters, read_points
 
 # most figures of fields on a plane
@@ -52,9 +55,8 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
     if lacking:
         drawn.notes.append(f"{files.state}; not there: {', '.join(lacking)}")
     summary, rows = files.summary, list[ParameterRow]()
-    forecast = summary.forecast or {}
-    unit, error_unit = summary.time_unit, str(forecast.get("unit", ""))
-    baseline = str((forecast.get("baseline") or {}).get("name", "baseline"))
+    forecast = summary.forecast or ForecastSection()
+    unit, error_unit, baseline = summary.time_unit, forecast.unit, forecast.baseline.name or "baseline"
 
     def attempt(name: str, draw: Callable[..., Any], *arguments: Any) -> None:
         drawn.attempt(folder / f"{name}.{form}", draw, *arguments)
@@ -90,9 +92,9 @@ def draw_all(run: Path, form: str = "png") -> Drawn:
             drawn.notes.append(f"no course: {error}")
     films = {name: path / "fields.h5" for name, path in recordings_in(run).items() if RunFiles(path).has("fields.h5")}
     if films:
-        own = {n: one.get("own") or {} for n, one in summary.recordings.items()}
+        own = {n: {p: x for p, x in one.own.items() if x is not None} for n, one in summary.recordings.items()}
         drawn.attempt(folder / f"recordings.{form}", lambda p: recordings_figure(films, p, own))
-        chi2 = {n: (one.get("fit") or {}).get("chi2_per_value", float("nan")) for n, one in summary.recordings.items()}
+        chi2 = {n: np.nan if (x := one.fit.chi2_per_value) is None else x for n, one in summary.recordings.items()}
         attempt("records", draw_recordings, films, chi2)
     if files.has("fields.h5"):
         try:

@@ -14,7 +14,7 @@ from pdefit._util.errors import PdefitError, printable, with_space
 from pdefit._util.html import interval
 from pdefit.data.readers.fields import open_film
 from pdefit.output.store.runs import RunFiles
-from pdefit.output.store.summary import Summary
+from pdefit.output.store.summary import IntervalsSection, Summary
 from pdefit.output.store.tables import ParameterRow, in_lines, read_parameters, span
 
 # bytes; a larger movie is linked and not embedded
@@ -88,7 +88,7 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
     """The table of estimates; columns that would be empty are left out."""
     lines = in_lines(rows)
     shown = [row for row, _ in lines[:_MOST_ROWS]]
-    intervals = summary.intervals or {}
+    intervals = summary.intervals or IntervalsSection()
     doubted = any(r.interval_trusted is False and r.ci95_low is not None for r in rows)
     found = [estimate_and_interval(*line) for line in lines[:_MOST_ROWS]]
     columns: dict[str, list[Any]] = {
@@ -106,19 +106,19 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
         columns["shift"] = [_signed(r.discretisation_shift) for r in shown]
     if any(r.at_bound for r in rows):
         columns["note"] = ["at its bound" if r.at_bound else " " for r in shown]
-    unidentifiable = ", ".join(map(str, intervals.get("not_identifiable") or ()))
+    unidentifiable = ", ".join(map(str, intervals.not_identifiable))
     widened = [
         f"{r.control} {r.ci95_correlated_low:.4g} to {r.ci95_correlated_high:.4g}"
         for r in shown
         if r.ci95_correlated_low is not None and r.ci95_correlated_high is not None
     ]
-    doubt = intervals.get("doubt") or "the discretisation moves the estimate by more than the interval"
+    doubt = intervals.doubt or "the discretisation moves the estimate by more than the interval"
     notes = {
         f"{len(lines) - _MOST_ROWS} more in parameters.csv": len(lines) > _MOST_ROWS,
-        f"Intervals: {intervals.get('method')}.": intervals.get("method"),
+        f"Intervals: {intervals.method}.": intervals.method,
         f"Not identifiable from these data: {unidentifiable}.": unidentifiable,
         f"Intervals in brackets are not to be trusted: {doubt}.": doubted,
-        f"Intervals that count the correlation of residuals (as good as {as_text(intervals.get('effective_values'))} "
+        f"Intervals that count the correlation of residuals (as good as {as_text(intervals.effective_values)} "
         f"independent values): {', '.join(widened)}.": widened,
         "Shift: change of the estimate with half the step or half the cell width, in half widths of the interval.": shifted,
     }
@@ -228,7 +228,7 @@ def _data(files: RunFiles) -> dict[str, Any]:
     except PdefitError as error:
         # of many recordings there is none
         told += [] if files.summary.recordings else [f"fields.h5 cannot be shown: {error}"]
-    noise = [("observed values", files.summary.fit.get("values"))]
+    noise: list[tuple[str, Any]] = [("observed values", files.summary.fit.values)]
     for field, found in files.summary.sigma.items():
         noise.append((f"sigma of {field}", ", ".join(f"{x:.4g}" for x in found[:6] if x is not None)))
     return {"rows": rows, "told": "; ".join(told), "noise": noise}
@@ -238,17 +238,14 @@ def _correlations(summary: Summary) -> list[tuple[str, str]]:
     rows = [
         (
             f"correlation of residuals of {field} along {axis}",
-            f"{found['value']:.3f} ± {found.get('spread') or math.nan:.3f}",
+            f"{found.value:.3f} ± {found.spread or math.nan:.3f}",
         )
-        for field, along in (summary.fit.get("whiteness") or {}).items()
+        for field, along in (summary.fit.whiteness or {}).items()
         for axis, found in along.items()
-        if found.get("value") is not None
+        if found.value is not None
     ]
-    tests = [t for t in summary.fit.get("structure") or [] if t.get("excess") is not None]
-    return rows + [
-        (f"residuals of {t.get('variable')} {t.get('where')}", f"{t['excess']:+.1f} standard deviations")
-        for t in tests[:3]
-    ]
+    tests = [t for t in summary.fit.structure or [] if t.excess is not None]
+    return rows + [(f"residuals of {t.variable} {t.where}", f"{t.excess:+.1f} standard deviations") for t in tests[:3]]
 
 
 def _costs(files: RunFiles) -> list[tuple[str, Any, Any]]:

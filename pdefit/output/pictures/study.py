@@ -3,28 +3,16 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pdefit._util.atomic import plain, read_json
 from pdefit.output.pictures.style import figure, styled
+from pdefit.output.store.study import Study
 
 Record = dict[str, Any]
-
-
-@runtime_checkable
-class Study(Protocol):
-    """A result of an analysis that can be tabulated, recorded and drawn."""
-
-    def rows(self) -> list[Record]:
-        """The lines of its table."""
-        ...
-
-    def record(self) -> Record:
-        """The content of its JSON file, from which its figure is drawn."""
-        ...
 
 
 # a result, or the directory of a run

@@ -1,4 +1,4 @@
-"""fields.h5: observed, predicted and true fields over time, written frame by frame (NetCDF-4); and single states."""
+"""fields.h5: observed, predicted and true fields over time, written frame by frame (NetCDF-4); and states in files."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
 from pdefit.data.readers.fields import Field
@@ -126,32 +125,6 @@ class FieldsFile:
             self._write()
         finally:
             self._file.close()
-
-
-def write_frame(
-    path: Path,
-    fields: Mapping[str, np.ndarray],
-    t: float,
-    time_unit: str,
-    coords: Mapping[str, FieldCoords],
-    title: str,
-) -> None:
-    """Write a state as a fields.h5 of one frame, which appears under its name when it is complete.
-
-    **Arguments:**
-
-    - `path`: where it is written; folders are made.
-    - `fields`: arrays by name.
-    - `t`: time of the state, in `time_unit`.
-    - `coords`: axes, coordinates and unit of each field.
-    - `title`: of the file; it names the model.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kinds, dtype = dict.fromkeys(fields, (_KIND,)), str(next(iter(fields.values())).dtype)
-    with beside(path, shared=True) as neighbour:
-        ts, phase = np.asarray([t]), np.zeros(1)
-        with FieldsFile(neighbour, ts, time_unit, coords, kinds, dtype, phase, title) as film:
-            film.append({f"{name}_{_KIND}": value for name, value in fields.items()})
 
 
 def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) -> dict[str, np.ndarray]:

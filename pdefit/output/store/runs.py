@@ -46,8 +46,8 @@ class RunFiles:
             )
         return path
 
-    def content(self, name: str) -> dict[str, Any]:
-        """Content of a JSON file."""
+    def content(self, name: str) -> Any:
+        """Content of a JSON file: a mapping, or the record of its kind."""
         try:
             found = read_json(self.directory / name) if self.has(name) else {}
         except PdefitError as error:
@@ -62,7 +62,7 @@ class RunFiles:
     @functools.cached_property
     def summary(self) -> Summary:
         """The content of summary.json."""
-        return Summary.of(self.content("summary.json"))
+        return self.content("summary.json")
 
     @functools.cached_property
     def provenance(self) -> dict[str, Any]:

@@ -1,13 +1,102 @@
 """summary.json: what a run found, in one record."""
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pdefit._util.atomic import write_json
+from pdefit.data.fit_section import FitSection, optional
 
 Section = dict[str, Any]
+_Number = float | None
+
+
+def _empty() -> Any:
+    return dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IntervalsSection:
+    """Facts about all intervals: their origin, and whether they are to be trusted."""
+
+    method: str = ""
+    degrees_of_freedom: int | None = None
+    not_identifiable: list[str] = dataclasses.field(default_factory=list)
+    trusted: bool | None = None
+    doubt: str = ""
+    counting_correlation: Mapping[str, Sequence[_Number]] = _empty()
+    effective_values: _Number = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LikelihoodSection:
+    """The marginal likelihood, and what information criteria need, as of `MarginalLikelihood`."""
+
+    values: int | None = None
+    chi2: _Number = None
+    log_sigma: _Number = None
+    unknowns: int | None = None
+    effective_unknowns: _Number = None
+    log_evidence: _Number = None
+    log_evidence_noise: _Number = None
+    prior: Mapping[str, str] = _empty()
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Baseline:
+    """The forecast with which that of the model is compared."""
+
+    name: str = ""
+    relative_l2_at_end: _Number = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForecastSection:
+    """Scores of the forecast, in the time unit of the system; `peak_time` and `lyapunov` are None if there are none."""
+
+    horizon: _Number = None
+    start: _Number = None
+    relative_l2_at_end: _Number = None
+    valid_time: _Number = None
+    valid_to_end: bool | None = None
+    valid_below: _Number = None
+    unit: str = ""
+    baseline: Baseline = Baseline()
+    baselines: Mapping[str, _Number] = _empty()
+    better: str | None = None
+    peak_time: Section | None = None
+    lyapunov: Section | None = None
+    per_label: Mapping[str, Mapping[str, _Number]] = _empty()
+
+
+@dataclasses.dataclass(frozen=True)
+class EvidenceSection:
+    """A verdict as data: the reasons in order of weight, and the next step."""
+
+    reasons: list[str] = dataclasses.field(default_factory=list)
+    next: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CertificateSection:
+    """The test of the gradient at the estimate, or at the estimates of some members."""
+
+    passed: bool | None = None
+    scope: Section | None = optional()
+    members: list[str] | None = optional()
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordingSection:
+    """One of many recordings: its residuals, its forecast, its own numbers, and its number of fitted frames."""
+
+    fit: FitSection = FitSection()
+    forecast: ForecastSection | None = None
+    own: Mapping[str, _Number] = _empty()
+    frames: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,43 +138,37 @@ class Summary:
     iterations: int | None = None
     gradient_evaluations: int | None = None
     time_unit: str = ""
-    parameters: Section = dataclasses.field(default_factory=dict)
-    intervals: Section | None = None
-    fields: Section = dataclasses.field(default_factory=dict)
-    sigma: Section = dataclasses.field(default_factory=dict)
-    noise: Section = dataclasses.field(default_factory=dict)
+    parameters: Section = _empty()
+    intervals: IntervalsSection | None = None
+    fields: Section = _empty()
+    sigma: Mapping[str, Sequence[_Number]] = _empty()
+    noise: Section = _empty()
     warnings: list[str] = dataclasses.field(default_factory=list)
-    fit: Section = dataclasses.field(default_factory=dict)
-    forecast: Section | None = None
-    discretisation: Section = dataclasses.field(default_factory=dict)
+    fit: FitSection = FitSection()
+    forecast: ForecastSection | None = None
+    discretisation: Section = _empty()
     posterior: Section | None = None
     bootstrap: Section | None = None
-    likelihood: Section | None = None
+    likelihood: LikelihoodSection | None = None
     starts: Section | None = None
     verdict: str = ""
     verdict_reason: str = ""
-    evidence: Section = dataclasses.field(default_factory=dict)
+    evidence: EvidenceSection = EvidenceSection()
     smooth_tangents: Section | None = None
     events: list[str] = dataclasses.field(default_factory=list)
-    certificate: Section | None = None
-    seconds: Section = dataclasses.field(default_factory=dict)
-    adjoint: Section = dataclasses.field(default_factory=dict)
-    memory: Section = dataclasses.field(default_factory=dict)
-    recordings: Section = dataclasses.field(default_factory=dict)
-    members: Section = dataclasses.field(default_factory=dict)
-    own: Section = dataclasses.field(default_factory=dict)
+    certificate: CertificateSection | None = None
+    seconds: Mapping[str, _Number] = _empty()
+    adjoint: Section = _empty()
+    memory: Mapping[str, _Number] = _empty()
+    recordings: Mapping[str, RecordingSection] = _empty()
+    members: Section = _empty()
+    own: Mapping[str, _Number] = _empty()
     frames: int | None = None
     dt: float | None = None
     solver: str = ""
-    invariant_drift: Section = dataclasses.field(default_factory=dict)
+    invariant_drift: Mapping[str, _Number] = _empty()
     exact_error: float | None = None
     reference_error: float | None = None
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Summary":
-        """The record in the content of a file."""
-        names = [f.name for f in dataclasses.fields(cls)]
-        return cls(**{name: content[name] for name in names if content.get(name) is not None})
 
     def write(self, path: Path, entries: Collection[str] = ()) -> None:
         """Write summary.json: entries of these names, without any those of a fit."""

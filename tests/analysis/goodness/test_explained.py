@@ -2,9 +2,14 @@
 
 import numpy as np
 import pytest
+from problems import decays
 
 from pdefit.analysis.goodness.explained import suspects
+from pdefit.analysis.goodness.remainder import Remainder
 from pdefit.inverse.uncertainty.held import Held
+
+# of which the residuals of a linear model need nothing
+FUNCTIONAL = decays(1)[0]
 
 
 def _model(draws, values, held):
@@ -16,7 +21,7 @@ def _model(draws, values, held):
 def _asked(fitted, held, r, sigma_known, clean=lambda _: True):
     left = r - fitted @ np.linalg.lstsq(fitted, r)[0]
     changes = [Held(f"h{k}", f"h{k}", 1.0, 0.1, {"u": 0.1 * c}) for k, c in enumerate(held.T)]
-    return suspects({"u": left}, [{"u": c} for c in fitted.T], changes, sigma_known, clean)
+    return suspects(Remainder(FUNCTIONAL, {"u": left}, [{"u": c} for c in fitted.T]), changes, sigma_known, clean)
 
 
 @pytest.mark.parametrize("sigma_known", [True, False])

@@ -37,13 +37,13 @@ def test_the_verdict_on_a_front(overrides, iterations, word, reason):
     assert honest == (distrust(verdict.word, exp.source.noiseless) == "")
     # re-estimated, and without noise only a weight
     assert exp.sigma_stated == (not any("reweight" in o or o == "noise=0.0" for o in overrides))
-    assert (section["whiteness"] is None) == ("noise=0.0" in overrides)
+    assert (section.whiteness is None) == ("noise=0.0" in overrides)
     if "holdout=0.2" in overrides:
         # 0.2 of 13 fitted frames
-        assert section["heldout"]["frames"] == 3 and section["values"] == 10 * 160
-        assert section["heldout"]["chi2_per_value"] == pytest.approx(1.0, abs=4 * np.sqrt(2 / (3 * 160)))
+        assert section.heldout.frames == 3 and section.values == 10 * 160
+        assert section.heldout.chi2_per_value == pytest.approx(1.0, abs=4 * np.sqrt(2 / (3 * 160)))
     else:
-        assert section["heldout"] is None and section["values"] == 13 * 160
+        assert section.heldout is None and section.values == 13 * 160
 
 
 def test_priors_are_no_data():
@@ -51,7 +51,7 @@ def test_priors_are_no_data():
     exp = pdefit.load_experiment(FRONT[0], [*FRONT[1], *overrides])
     found = fit(exp.functional, exp.stages, max_iterations=1)
     section = pdefit.judge(found, with_intervals=False).sections[""]
-    assert section["chi2"] < 2 * found.loss - 100
+    assert section.chi2 < 2 * found.loss - 100
 
 
 @pytest.mark.parametrize(

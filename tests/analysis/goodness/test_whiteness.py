@@ -4,7 +4,7 @@ import pytest
 from problems import fisher_functional, planets_functional
 
 import pdefit
-from pdefit.analysis.goodness.quality import _correlation, whiteness
+from pdefit.analysis.goodness.remainder import Remainder, _correlation
 from pdefit.inverse.objective.compiled import weighted
 
 
@@ -50,7 +50,7 @@ def test_structure_beyond_next_neighbours_goes_unseen():
 def test_a_wrong_parameter_shows_along_time_and_space(fixed):
     functional = fisher_functional({"r": pdefit.transforms.Log()}, noise=0.02, count=25, guess=(fixed, 1.5))
     fit = pdefit.fit(functional, [pdefit.optimizers.LevenbergMarquardt()])
-    found = whiteness(fit.functional, fit.residuals)["u"]
+    found = Remainder(fit.functional, fit.residuals).whiteness["u"]
     assert set(found) == {"time", "x"} and found["time"].pairs == 24 * 64 and found["x"].pairs == 25 * 63
     for c in found.values():
         assert (c.value > 0.3 and c.value > 8 * c.spread) if fixed == 2.0 else abs(c.value) < 4 * c.spread
@@ -58,7 +58,7 @@ def test_a_wrong_parameter_shows_along_time_and_space(fixed):
 
 def test_windows_and_bodies_are_no_neighbours():
     functional = planets_functional()
-    found = whiteness(functional, weighted(functional, functional.theta0))["position"]
+    found = Remainder(functional, weighted(functional, functional.theta0)).whiteness["position"]
     fitted = np.asarray(functional.fitted("position"))
     # four windows of six frames, three bodies, two components
     assert set(found) == {"time"}
@@ -68,4 +68,4 @@ def test_windows_and_bodies_are_no_neighbours():
 def test_nothing_left_over_is_no_correlation():
     functional = fisher_functional(guess=(1.0, 1.0))
     nothing = {name: np.zeros_like(r) for name, r in weighted(functional, functional.theta0).items()}
-    assert jax.tree.leaves(whiteness(functional, nothing)) == []
+    assert jax.tree.leaves(Remainder(functional, nothing).whiteness) == []

@@ -6,6 +6,7 @@ Many recordings: `tests/cli/test_recordings.py`; starts and members: `tests/cli/
 import json
 
 import pdefit
+from pdefit._util.atomic import plain
 
 FRONT = (
     "system.grid.shape=[40]",
@@ -26,4 +27,4 @@ def test_a_wrong_number_that_is_held_is_named_by_both(pdefit_inside, tmp_path):
     told = (verdict.word, verdict.reason, verdict.next)
     assert told == (summary["verdict"], summary["verdict_reason"], summary["evidence"]["next"])
     assert "D" in verdict.reason.split() and summary["fit"]["heldout"]["frames"] == 1
-    assert json.loads(json.dumps(assessed.sections[""])) == summary["fit"]
+    assert json.loads(json.dumps(plain(assessed.sections[""]))) == summary["fit"]

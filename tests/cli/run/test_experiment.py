@@ -13,7 +13,6 @@ from pdefit.cli.config.catalogue import experiments
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.settings import Store
 from pdefit.cli.run.build import build_experiment
-from pdefit.systems.fields import field_coords
 from pdefit.systems.system import AbstractSystem
 
 FRONT = ("experiment=reaction/fisher_front", "system.grid.shape=[80]", "times.count=13")
@@ -159,7 +158,7 @@ def test_a_mistake_about_data_is_one_sentence(compose, overrides, words):
 def test_what_cannot_be_stored_is_refused_before_anything_runs(compose, change, words):
     cfg = compose(*FRONT)
     exp = build_experiment(cfg)
-    coords = field_coords(exp.functional.problem.system, exp.functional.problem.y0)
+    coords = exp.functional.problem.coords()
     assert cfg.store.wanted(coords, 13, 3) == ["u"]
     with pytest.raises(PdefitError) as error:
         read_section(Store, {**dataclasses.asdict(cfg.store), "fields": None, **change}, "store").wanted(coords, 13, 3)

@@ -1,5 +1,6 @@
 """What a fit says of its forecast."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import pdefit
 from pdefit.analysis.forecast.score import is_spread
 from pdefit.cli.run.forecast import in_words
+from pdefit.output.store.summary import Baseline, ForecastSection
 
 FRONT = (
     "experiment=reaction/fisher_front", "twin=self", "system.grid.shape=[80]", "times.count=13", "controls.D.guess=1.2",
@@ -42,22 +44,22 @@ def test_an_exponent_expects_a_forecast_with_enough_frames(pdefit_inside, tmp_pa
 
 
 def test_the_line_names_peaks_and_the_baseline():
-    summary = {
-        "valid_time": 120.0, "valid_to_end": False, "valid_below": 0.1, "horizon": 400.0, "relative_l2_at_end": 0.62,
-        "baseline": {"name": "last frame", "relative_l2_at_end": 1.1}, "better": None, "lyapunov": None,
-        "peak_time": {"field": "u", "error": 3.21, "missed": 0.0425, "peaks": 1024},
-    }  # fmt: skip
+    summary = ForecastSection(
+        valid_time=120.0, valid_to_end=False, valid_below=0.1, horizon=400.0, relative_l2_at_end=0.62,
+        baseline=Baseline("last frame", 1.1), peak_time={"field": "u", "error": 3.21, "missed": 0.0425, "peaks": 1024},
+    )  # fmt: skip
     assert "120 of 400;" in in_words(summary, "1") and "peaks 3.21 off in u" in in_words(summary, "1")
     assert in_words(summary, "ms") == (
         "forecast: valid (error below 0.1) for 120 of 400 ms; error at its end 0.62, of last frame 1.1; "
         "peaks 3.21 ms off in u, 4.2% of 1024 missed"
     )
-    summary["peak_time"] |= {"error": np.nan, "missed": 1.0}
-    summary["lyapunov"] = {"exponent": -0.5, "standard_error": 0.01, "unit": "1/ms", "time": np.inf}
-    assert in_words(summary, "ms").endswith("no peak of u, 100.0% of 1024 missed; Lyapunov exponent -0.5 +- 0.01 1/ms")
+    peaks = {"field": "u", "error": np.nan, "missed": 1.0, "peaks": 1024}
+    parting = {"exponent": -0.5, "standard_error": 0.01, "unit": "1/ms", "time": np.inf}
+    words = in_words(dataclasses.replace(summary, peak_time=peaks, lyapunov=parting), "ms")
+    assert words.endswith("no peak of u, 100.0% of 1024 missed; Lyapunov exponent -0.5 +- 0.01 1/ms")
 
-    summary |= {"relative_l2_at_end": np.nan, "peak_time": None, "lyapunov": None}
-    assert in_words(summary, "ms").endswith(
+    blown_up = dataclasses.replace(summary, relative_l2_at_end=np.nan, peak_time=None)
+    assert in_words(blown_up, "ms").endswith(
         "not finite at its end, because the model blows up; error of last frame there 1.1"
     )
 

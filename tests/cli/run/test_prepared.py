@@ -111,7 +111,7 @@ def test_equations_that_were_edited_count(made, tmp_path, monkeypatch):
     sys.modules.pop("edited_kicks")
 
 
-@pytest.mark.parametrize("damage", [b"", b"no HDF5 file", None])
+@pytest.mark.parametrize("damage", [b"", b"no archive", None])
 def test_a_damaged_file_is_made_anew(made, damage):
     state, took = prepared_state(PROTOCOL, tissue(), 0)
     whole = took.path.read_bytes()
@@ -139,7 +139,7 @@ def test_a_plan_says_what_the_preparation_took(compose, pdefit_inside, tmp_path)
         assert "prepared over 1 ms" in " ".join(out.split())
         took.append(json.loads((tmp_path / name / "plan.json").read_text())["preparation"])
     assert [t["cached"] for t in took] == [False, True] and took[0]["seconds"] > 0 == took[1]["seconds"]
-    assert took[0]["duration"] == 1.0 and took[0]["path"] == took[1]["path"] and took[0]["path"].endswith(".h5")
+    assert took[0]["duration"] == 1.0 and took[0]["path"] == took[1]["path"] and took[0]["path"].endswith(".npz")
     exp = build_experiment(compose(*TISSUE))
     assert exp.source.prepared is None
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.analysis.goodness.quality import residual_films
+from pdefit.analysis.goodness.remainder import Remainder
 from pdefit.inverse.fit.choose_stages import _begins_right
 
 EQUATIONS = '''
@@ -125,7 +125,7 @@ def test_the_initial_state_is_that_of_the_stated_time(load):
     assert any("begins at t = 0 h, before the first frame at 1 h" in line for line in exp.choices)
     # frames are counted from the first that is seen
     residuals = np.asarray(RESIDUALS(exp.functional))
-    (film,) = residual_films(exp.functional, {"N": residuals[None]})
+    (film,) = Remainder(exp.functional, {"N": residuals[None]}).films
     assert film.residuals.shape == (9,)
     assert load("times.start=0.0", "holdout=[1]").held.tolist() == [2]
 

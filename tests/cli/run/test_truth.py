@@ -10,7 +10,7 @@ import pytest
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.build import build_experiment
 from pdefit.cli.run.parameters import parameter_table as _table
-from pdefit.cli.run.parameters import true_theta
+from pdefit.cli.run.source import true_theta
 from pdefit.output.store.tables import ParameterRow
 
 
@@ -33,7 +33,7 @@ def test_a_stated_truth_reaches_the_table_and_not_the_fit(built):
     plain, told = built(), built("+data.truth={D: 2.5}")
     assert plain.truth is None
     names = told.functional.controls.names()
-    truth = dict(zip(names, true_theta(told, told.functional), strict=True))
+    truth = dict(zip(names, true_theta(told.functional.controls, told.true_value), strict=True))
     assert truth["D"] == pytest.approx(np.log(2.5)) and np.isnan(truth["r"])
     before, after = (jax.tree.leaves((e.functional.theta0, e.functional.problem)) for e in (plain, told))
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
@@ -60,7 +60,7 @@ def test_a_term_of_another_form_in_the_truth_leaves_that_of_the_model(compose):
     """A network that a system declares stays one beside a twin's formula, of which it takes no arguments."""
     exp = build_experiment(compose("experiment=reaction/fisher_kpp_discovery", "times.count=3"))
     names = exp.functional.controls.names()
-    truth = dict(zip(names, true_theta(exp, exp.functional), strict=True))
+    truth = dict(zip(names, true_theta(exp.functional.controls, exp.true_value), strict=True))
     assert type(exp.functional.problem.system.growth).__name__ == "Network"
     assert truth["left"] == pytest.approx(1.0) and sum(n.startswith("growth.net.") for n in names) == 10
     assert all(np.isnan(x) for n, x in truth.items() if n.startswith("growth"))
