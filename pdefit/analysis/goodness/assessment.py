@@ -6,7 +6,7 @@ from typing import Any
 
 from pdefit.analysis.goodness.discretisation import Discretisation
 from pdefit.analysis.goodness.evidence import Quality, Verdict
-from pdefit.inverse.controls.vector import AtBound
+from pdefit.inverse.controls.theta import AtBound
 from pdefit.inverse.uncertainty.intervals import Intervals
 
 

@@ -77,7 +77,7 @@ def judge(
             part.functional,
             part.residuals,
             one,
-            fitted=int(part.functional.controls.free(part.theta).sum()),
+            fitted=int(part.functional.controls.bounds.free(part.theta).sum()),
             converged=found.converged and found.status == "done",
             falling=falling(found),
             remaining=float("nan") if spans is None else remaining(found, spans),

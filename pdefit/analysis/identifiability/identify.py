@@ -15,8 +15,8 @@ from pdefit.analysis.identifiability._spectrum import Spectrum, unseen_by_produc
 from pdefit.analysis.identifiability.verdict import Compensation, ControlIdentifiability, Courses
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.paths import PARTS
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.controls.transforms import Identity, Scale
-from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import PRODUCT, normal_equations
 from pdefit.inverse.objective.functional import Functional

@@ -9,7 +9,7 @@ from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.controls.priors import AbstractRegularizer
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.residuals import ObservationSchedule, Reduce, TrajectoryRunner
 from pdefit.inverse.problem.problem import Problem

@@ -80,7 +80,7 @@ def inexact_bias(functional: AbstractRecord, theta: Float[Array, " p"]) -> np.nd
     - `theta`: the estimate, (p,).
     """
     value, _, matrix = normal_equations(functional, theta)
-    free = functional.controls.free(theta)
+    free = functional.controls.bounds.free(theta)
     # what is at a bound stays there
     matrix = jnp.where(free[:, None] & free, matrix, jnp.diag(jnp.diag(matrix)))
     scale = 1 / jnp.sqrt(jnp.diag(matrix))

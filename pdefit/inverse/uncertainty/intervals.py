@@ -10,8 +10,8 @@ from scipy import linalg, special
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
-from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, GRADIENT, Equations
 from pdefit.inverse.objective.normal_equations import SegmentNormalEquations
@@ -145,7 +145,7 @@ def intervals(
         return _beside_fields(functional, theta, level, sigma_stated)
     found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
     groups, gradient, matrix = jax.tree.map(np.asarray, found[0].joined()), *map(np.asarray, found[1][1:])
-    free = functional.controls.free(theta)
+    free = functional.controls.bounds.free(theta)
     names = np.array(functional.controls.names())[free]
     if names.size and not np.diag(matrix)[free].max() > 0:
         raise PdefitError(
@@ -170,7 +170,7 @@ def _beside_fields(
         raise PdefitError(
             f"Intervals of {theta.size} controls are refused above {_MANY}; use fewer or longer segments, or fewer controls"
         )
-    free = controls.free(theta)
+    free = controls.bounds.free(theta)
     inverse = marginal_inverse(functional, theta, free)
     block = (inverse[:, :k] + inverse[:, :k].T) / 2
     mixed = ~(np.diag(block) > 0)
@@ -211,7 +211,7 @@ def _intervals(
         known = wider
     mixed = mixed | (half > OPEN * changes_by_e(functional.controls)[:k])
     known[mixed] = half[mixed] = np.inf
-    free = functional.controls.free(theta)
+    free = functional.controls.bounds.free(theta)
     known[~free[:k]] = half[~free[:k]] = np.nan
     if not free.all():
         method += f", {np.count_nonzero(~free)} of {free.size} unknowns held at their bounds"

@@ -12,7 +12,7 @@ import pdefit
 from pdefit.analysis.design._information import DenseTimes
 from pdefit.analysis.design._places import places_of
 from pdefit.analysis.identifiability.identify import HALF, standard_errors
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.compiled import normal_equations
 
 TS, SIGMA, RATE = np.linspace(0.0, 2.0, 5), 0.01, 0.8
