@@ -188,7 +188,7 @@ def test_no_file_reaches_above_its_room():
         ("pdefit.integrate.loop.stepper", "import pdefit_particles"),
         ("pdefit.integrate.loop.stepper", "import optax"),
         ("pdefit.inverse.linear.schur", "from pdefit.systems.grid import CartesianGrid"),
-        ("pdefit.inverse.linear.schur", "from pdefit.inverse.controls.vector import Controls"),
+        ("pdefit.inverse.linear.schur", "from pdefit.inverse.controls.theta import Controls"),
         ("pdefit.inverse.objective.functional", "from pdefit.inverse import optimizers"),
         ("pdefit.inverse.optimizers.base", "from pdefit.inverse.fit.drivers import Traced"),
         ("pdefit.inverse.fit.fit", "try:\n    import h5py\nexcept ImportError:\n    pass"),

@@ -117,7 +117,7 @@ def _minimum(functional: Functional) -> Any:
 
     The loop stands here and not in `fit`, so that one compilation of the normal equations serves both uses.
     """
-    state = _OPTIMIZER.init(functional.theta0, Box(*functional.controls.box()))
+    state = _OPTIMIZER.init(functional.theta0, Box(*functional.controls.bounds))
     tell = jax.jit(_OPTIMIZER.tell)
     for _ in range(_EVALUATIONS):
         state, _ = tell(state, _evaluate(functional, _OPTIMIZER.ask(state)))

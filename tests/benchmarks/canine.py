@@ -30,7 +30,7 @@ from scipy.stats import qmc
 import pdefit
 from pdefit.cli.python.experiments import Experiment
 from pdefit.formulations import Single
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.members._drawn_recordings import drawn
 
 SIGMA, SPACING = 0.0048, 2400 / 1199
@@ -88,7 +88,7 @@ def own_starts(folder: Path, joint: pdefit.Recordings, theta: Array, traces: Arr
         free = [c.own for c in part.controls.items]
         items = Controls(tuple(c for c in part.controls.items if c.own))
         one = eqx.tree_at(lambda p: (p.problem, p.controls), part, (part.at(mine), items))
-        lower, upper = map(np.asarray, one.controls.box())
+        lower, upper = map(np.asarray, one.controls.bounds)
         points = lower + qmc.Sobol(lower.size, rng=0).random(STARTS) * (upper - lower)
         points[0] = one.theta0
         found = pdefit.fit_members(pdefit.Members.from_points(one, jnp.asarray(points)), lm)

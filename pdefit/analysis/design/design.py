@@ -15,7 +15,7 @@ from pdefit.analysis.design._places import described
 from pdefit.analysis.design.result import Cadence, Candidate, Design
 from pdefit.analysis.identifiability.identify import HALF, relative_sizes
 from pdefit.inverse.controls.bound_control import FEW
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.linear.determined_inverse import standard_errors
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents

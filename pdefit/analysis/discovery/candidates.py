@@ -14,8 +14,8 @@ from pdefit.analysis.discovery.library import CONSTANT
 from pdefit.integrate.forward_runs import frames
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Control
+from pdefit.inverse.controls.theta import in_order
 from pdefit.inverse.controls.transforms import Log
-from pdefit.inverse.controls.vector import in_order
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.problem.problem import Problem

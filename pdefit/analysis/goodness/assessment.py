@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pdefit.analysis.goodness.discretisation import Discretisation
 from pdefit.analysis.goodness.evidence import Quality, Verdict
 from pdefit.data.fit_section import FitSection
-from pdefit.inverse.controls.vector import AtBound
+from pdefit.inverse.controls.theta import AtBound
 from pdefit.inverse.uncertainty.intervals import Intervals
 
 

@@ -79,7 +79,7 @@ def judge(
             left[k],
             one,
             Ending(
-                controls=int(part.functional.controls.free(part.theta).sum()),
+                controls=int(part.functional.controls.bounds.free(part.theta).sum()),
                 converged=found.converged and found.status == "done",
                 falling=falling(found),
                 remaining=float("nan") if spans is None else remaining(found, spans),

@@ -20,7 +20,7 @@ _ROUNDED, _FALLEN = 2.0, 1e-3
 def size_of_residuals(found: Fit, known: Iterable[Known]) -> tuple[str, ...]:
     """Sentence about the size of residuals, if nobody stated the sigma of a single variable."""
     (name, *more), functional = found.recordings[0].functional.observed, found.functional
-    free = functional.observed_values - np.count_nonzero(functional.controls.free(found.theta))
+    free = functional.observed_values - np.count_nonzero(functional.controls.bounds.free(found.theta))
     if more or free < 1 or any(name not in one.unstated for one in known):
         return ()
     sigma = np.mean([np.mean(np.asarray(part.functional.observations.sigma[name])) for part in found.recordings])

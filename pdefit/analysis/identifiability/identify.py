@@ -14,8 +14,8 @@ from pdefit._util.errors import PdefitError
 from pdefit.analysis.identifiability.verdict import Compensation, ControlIdentifiability, Courses
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.controls.paths import PARTS
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.controls.transforms import Identity, Scale
-from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.linear.lanczos import unseen_by_products
 from pdefit.inverse.linear.schur import without

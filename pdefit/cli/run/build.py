@@ -25,7 +25,7 @@ from pdefit.cli.runtime import processes
 from pdefit.data.observations import Observations
 from pdefit.data.readers.formats import shared
 from pdefit.data.readers.recordings import split_recordings
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit.drivers import Hosted
 from pdefit.inverse.fit.refused_combinations import Choices, refuse
 from pdefit.inverse.fit.reweight import ByPrediction

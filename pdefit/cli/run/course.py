@@ -10,7 +10,7 @@ from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit.cli.run.experiment import Experiment
 from pdefit.data.readers.fields import EVALUATION, open_film
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.problem.axes import file_name
 from pdefit.output.store.fields import FieldsFile
 from pdefit.systems.coordinates import FieldCoords

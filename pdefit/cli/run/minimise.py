@@ -23,7 +23,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.recorded import same_problem
 from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.terminal import FitProgress
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.fingerprint import fingerprint

@@ -43,7 +43,7 @@ def parameter_rows(
     functional = found.functional
     theta, truth = np.asarray(found.theta), true_theta(functional.controls, exp.true_value)
     guess = np.asarray(exp.functional.theta0)[: theta.size]
-    at_bound = functional.controls.at_bound(theta)
+    at_bound = functional.controls.bounds.at(theta)
     score = intervals.z_score(theta, truth) if intervals else np.full_like(theta, np.nan)
     names, rows = functional.controls.names(), []
     for control, place in functional.controls.spans:

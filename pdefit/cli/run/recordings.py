@@ -14,7 +14,7 @@ from pdefit.cli.run.residual_series import residual_series
 from pdefit.cli.runtime.terminal import show_table
 from pdefit.data.fit_section import FitSection, HeldOut
 from pdefit.data.observations import Observations
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.functional import Functional
 from pdefit.output.store.runs import recording_folder

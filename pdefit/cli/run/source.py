@@ -19,7 +19,7 @@ from pdefit.data.noise import NoiseEstimate
 from pdefit.data.observations import Observations
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.paths import leaf
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit.choose_solver import SolverChoice
 from pdefit.inverse.problem.problem import Problem
 

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit.inverse.controls.bound_control import BoundControl
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.controls.transforms import Identity, Scale
-from pdefit.inverse.controls.vector import Controls
 
 # the smallest part of its own size by which a control is moved beside weaker ones
 _MOST_BELOW = 1e-3

@@ -20,7 +20,7 @@ from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.parametrization.sobolev import GridSmoother, Sobolev
 from pdefit.inverse.controls.paths import check_units, declaration, holder, leaf
 from pdefit.inverse.controls.priors import AbstractPrior
-from pdefit.inverse.controls.vector import Controls, in_order
+from pdefit.inverse.controls.theta import Controls, in_order
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.linear_operators import AbstractSmoothed, Smoother
 from pdefit.systems.system import ParameterInfo

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from pdefit.inverse.controls.bounds import Bounds
 from pdefit.inverse.controls.parametrization.base import AbstractParametrization, Plain
 from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.priors import AbstractPrior
@@ -76,12 +77,12 @@ class BoundControl(eqx.Module):
 
     @property
     def has_modes(self) -> bool:
-        """Test for a field of modes, whose elements of theta belong to no point, and whose prior is in units of the noise."""
+        """Test for a field of modes: its coefficients belong to no point, and their prior is in units of the noise."""
         return isinstance(self.parametrization, Modes)
 
     @property
     def is_plain(self) -> bool:
-        """Test for a control whose elements are those of theta."""
+        """Test for a control whose elements theta holds one by one."""
         return isinstance(self.parametrization, Plain)
 
     @property
@@ -141,10 +142,11 @@ class BoundControl(eqx.Module):
         parametrization = dataclasses.replace(self.parametrization, roughness=roughness)
         return dataclasses.replace(self, prior=prior, parametrization=parametrization)
 
-    def box(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bounds in search space."""
+    @property
+    def bounds(self) -> Bounds:
+        """The bounds of its part of theta."""
         ends = [np.broadcast_to(np.asarray(b, float), self.size) for b in (self.lower, self.upper)]
         lower, upper = (
             np.where(np.isfinite(b), np.asarray(self.transform.to_search(jnp.asarray(b))) / self.scale, b) for b in ends
         )
-        return lower, upper
+        return Bounds(lower, upper)

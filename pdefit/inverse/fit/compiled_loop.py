@@ -155,7 +155,7 @@ def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, the
     values = jnp.asarray(functional.observed_values + functional.continuity_values or jnp.inf, jnp.float64)
     each = functional.no_equations if optimizer.tangents else None
     noise = jnp.asarray(_round_off(functional, jnp.asarray(theta)))
-    box = Box(*functional.controls.box(), noise, values, each, straight(functional.controls))
+    box = Box(*functional.controls.bounds, noise, values, each, straight(functional.controls))
     state = optimizer.init(jnp.asarray(theta), box)
     # explicit dtype: a weakly typed infinity would compile the loop a second time
     return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(theta), jnp.asarray(False))

@@ -211,7 +211,7 @@ def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]
     Source: H. D. Patterson, R. Thompson, Biometrika 58:545 (1971), doi:10.1093/biomet/58.3.545: the residuals of v have
     the expected sum of squares sigma_v^2 (n_v - t_v).
     """
-    parts, free = [part for part, _ in objective.parts(theta)], objective.controls.free(theta)
+    parts, free = [part for part, _ in objective.parts(theta)], objective.controls.bounds.free(theta)
     names = [*parts[0].observed]
     if objective.tangents > _MOST_TANGENTS or theta.size > _MOST:
         rate = free.sum() / max(objective.observed_values, 1)

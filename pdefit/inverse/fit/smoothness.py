@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from scipy import linalg
 
 from pdefit.inverse.controls.parametrization.modes import Modes
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import with_tangents
 
@@ -63,18 +63,17 @@ def choose_smoothness(
     - `theta`: the point, (p,).
     - `normal_equations`: computes J, J_r^T r and J_r^T J_r of an objective at a point.
     """
-    controls, modes = functional.controls, {c.path for c in functional.controls.items if c.has_modes}
-    old = {path: x for path, x in controls.roughness.items() if path in modes}
+    old = {c.path: c.parametrization.weights for c in functional.controls.items if c.has_modes}
     if not old:
         return None
     without = functional.with_roughness({path: jnp.zeros_like(x) for path, x in old.items()})
     equations: Equations = tuple(np.asarray(x) for x in normal_equations(with_tangents(without), theta))  # pyright: ignore
     if not all(np.all(np.isfinite(x)) for x in equations):
         return None
-    evidence = _Evidence(controls, np.asarray(theta), equations, functional.observed_values)
+    evidence = _Evidence(functional.controls, np.asarray(theta), equations, functional.observed_values)
     logarithms, weights = evidence.best()
     parts = {c.path: jnp.asarray(weights[span]) for c, span in evidence.fields}
-    moved = evidence.moved(weights) if any(np.any(np.asarray(x) > 0) for x in old.values()) else np.inf
+    moved = evidence.moved(weights) if any(np.any(x > 0) for x in old.values()) else np.inf
     return Smoothness(parts, moved < _SETTLED, evidence.in_words(logarithms))
 
 
@@ -82,7 +81,7 @@ class _Evidence:
     """The evidence of a linearised model as a function of the logarithms of noise, amplitudes and decays."""
 
     def __init__(self, controls: Controls, theta: np.ndarray, equations: Equations, values: int):
-        (self.value, gradient, matrix), self.theta, held = equations, theta, controls.at_bound(theta)
+        (self.value, gradient, matrix), self.theta, held = equations, theta, controls.bounds.at(theta)
         # what is at a bound neither moves nor counts
         self.gradient = np.where(held, 0.0, gradient)
         self.matrix = np.where(held[:, None] | held, np.diag(held.astype(float)), matrix)

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pdefit.inverse.controls.priors import AbstractPrior
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.controls.transforms import Log, Log10
-from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.fit.amplitudes import choose_amplitudes
 from pdefit.inverse.fit.reweight import AbstractReweight
 from pdefit.inverse.fit.reweight import Reweight as Reweight

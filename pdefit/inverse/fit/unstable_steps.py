@@ -74,7 +74,7 @@ def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) ->
     here = stable_step(objective, theta)
     if here is None:
         return None
-    lower, upper = objective.controls.box()
+    lower, upper = objective.controls.bounds
     sizes, lowest = objective.controls.sizes(theta), {}
     for path, elements in objective.controls.elements.items():
         lowest[path] = here

@@ -126,7 +126,7 @@ class ProfileRun:
         # J is compared with the limit, so that what a state may be left with counts as a whole
         whole = GaussNewtonCG(decrement=_LEFT / theta.size)
         self.optimizer = optimizer or (LevenbergMarquardt() if few else whole)
-        lower, upper = functional.controls.box()
+        lower, upper = functional.controls.bounds
         sides, p = 2 * len(numbers), theta.size
         self.element, self.sign = np.repeat(numbers, 2), np.tile([-1.0, 1.0], len(numbers))
         self.bound = np.where(self.sign < 0, lower[self.element], upper[self.element])
@@ -159,7 +159,7 @@ class ProfileRun:
 
     def limit(self, level: float, sigma_stated: bool) -> float:
         """Twice the rise of J at the ends of an interval."""
-        degrees = max(self.functional.observed_values - self.functional.controls.free(self.estimate).sum(), 1)
+        degrees = max(self.functional.observed_values - self.functional.controls.bounds.free(self.estimate).sum(), 1)
         found = float(special.stdtrit(degrees, (1 + level) / 2)) ** 2 * self.chi2 / degrees
         return max(found, float(special.ndtri((1 + level) / 2)) ** 2) if sigma_stated else found
 

@@ -75,7 +75,7 @@ class Bootstrap:
         random, made = np.random.default_rng(seed), dict[str, Array]()
         # residuals are smaller than the noise, because numbers were fitted to it
         values = functional.observed_values
-        larger = np.sqrt(values / max(values - functional.controls.free(theta).sum(), 1))
+        larger = np.sqrt(values / max(values - functional.controls.bounds.free(theta).sum(), 1))
         for name, residuals in weighted(functional, theta).items():
             r = residuals[0]
             observed, sigma = (
@@ -207,7 +207,7 @@ def bootstrap(
     if len(good) < 2:
         raise PdefitError("No repetition of the bootstrap ended in a minimum; the estimate may be none either")
     # at a bound repetitions lie on one side, and tell of no interval
-    pivot = np.where(controls.free(theta), good - estimate, np.nan)
+    pivot = np.where(controls.bounds.free(theta), good - estimate, np.nan)
     upper, lower = (np.quantile(pivot, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))
     low, high = (np.asarray(moved(controls, jnp.asarray(theta), jnp.asarray(-by)))[told] for by in (lower, upper))
     values = jax.vmap(lambda x: moved(controls, x, jnp.zeros_like(x)))(jnp.asarray(good))[:, told]

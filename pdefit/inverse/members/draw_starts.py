@@ -87,7 +87,7 @@ class Starts:
             elif c in numbers:
                 wide = np.sqrt(np.mean(theta0[span] ** 2)) or 1.0
                 found[1:, span] = wide * random.standard_normal((self.count - 1, c.size))
-        lower, upper = controls.box()
+        lower, upper = controls.bounds
         points = jnp.clip(jnp.asarray(found), lower[None], upper[None])
         if np.array_equal(points, np.broadcast_to(points[:1], points.shape)):
             raise PdefitError(
@@ -111,7 +111,7 @@ class Starts:
 
     def _numbers(self, c: BoundControl, guess: np.ndarray, sizes: np.ndarray, cube: np.ndarray) -> np.ndarray:
         """The elements of a control in search space, from points of the unit cube, (E - 1, size)."""
-        lower, upper = c.box()
+        lower, upper = c.bounds
         if self.within == "bounds" and np.all(np.isfinite(lower) & np.isfinite(upper)):
             return lower + cube * (upper - lower)
         quantile = special.ndtri(_TAIL + (1 - 2 * _TAIL) * cube)

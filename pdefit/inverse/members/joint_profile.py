@@ -98,7 +98,7 @@ def joint_profile(
     # for one number F is the square of t: the limit of two by the ratio of their quantiles
     ratio = special.chdtri(2, 1 - level) / special.chdtri(1, 1 - level)
     limit = float(run.limit(level, sigma_stated) * ratio)
-    lower, upper = functional.controls.box()
+    lower, upper = functional.controls.bounds
     sizes, at = np.asarray(functional.controls.sizes(jnp.asarray(theta))), run.estimate
     axes = []
     for i, k in enumerate(numbers):

@@ -15,7 +15,7 @@ from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit.stages import prepares
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
@@ -64,7 +64,7 @@ class Members(eqx.Module):
         - `functional`: the objective of all.
         - `theta0`: the starts in search space, (E, p). Those outside the bounds are moved onto them.
         """
-        lower, upper = functional.controls.box()
+        lower, upper = functional.controls.bounds
         points = jnp.clip(jnp.asarray(theta0, jnp.float64), lower[None], upper[None])
         return Members(Stack.beside(functional, jax.tree.map(lambda _: None, functional)), points)
 
@@ -152,7 +152,7 @@ class Members(eqx.Module):
         """The lower and the upper bounds of theta of every member."""
         own = bool(jax.tree.leaves(self.stack.own.controls))
         boxes = (
-            [self.member(e).controls.box() for e in range(self.count)] if own else [self.controls.box()] * self.count
+            [self.member(e).controls.bounds for e in range(self.count)] if own else [self.controls.bounds] * self.count
         )
         lower, upper = np.stack([lower for lower, _ in boxes]), np.stack([upper for _, upper in boxes])
         if self.held is not None:

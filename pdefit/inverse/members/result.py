@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from scipy import special
 
 from pdefit.data.known import Known
-from pdefit.inverse.controls.vector import at_bounds
+from pdefit.inverse.controls.bounds import Bounds
 from pdefit.inverse.linear.determined_inverse import standard_errors
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.uncertainty.control_values import moved
@@ -111,7 +111,7 @@ class MemberFits:
     @functools.cached_property
     def free(self) -> Bool[np.ndarray, "E p"]:
         """The elements of theta of every member that are at no bound."""
-        return ~at_bounds(self.theta, *self.members.boxes)
+        return Bounds(*self.members.boxes).free(self.theta)
 
     @property
     def blown_up(self) -> Bool[np.ndarray, " E"]:

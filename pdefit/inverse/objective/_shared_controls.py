@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls.bound_control import BoundControl
-from pdefit.inverse.controls.vector import Controls, in_order
+from pdefit.inverse.controls.theta import Controls, in_order
 from pdefit.inverse.objective.functional import Functional
 
 # one over the standard deviation of a sum that is kept zero, in units of the scale of its control

@@ -16,7 +16,7 @@ from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, refuse_dense
 from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
@@ -267,7 +267,8 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     def with_roughness(self: Self, weights: Mapping[str, Array]) -> Self:
         """The same objective with other weights of smoothness priors, by path. Only a single record can have them."""
-        return eqx.tree_at(lambda o: o.controls, self, self.controls.with_roughness(weights))
+        items = (c.with_priors(c.prior, weights[c.path]) if c.path in weights else c for c in self.controls.items)
+        return eqx.tree_at(lambda o: o.controls, self, Controls(tuple(items)))
 
 
 # for functions that return the kind of objective that they were given

@@ -15,7 +15,7 @@ from pdefit.adjoints.tangent.tangents_in_turn import InTurn, goes_in_turn, stack
 from pdefit.adjoints.tangent.tangents_together import TangentLinearStepper, jvp_many
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import fold
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.record_residuals import AbstractRecord
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, continuity_blocks, pattern
 from pdefit.inverse.objective.smooth_tangents import followed

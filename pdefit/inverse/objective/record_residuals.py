@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.controls.priors import AbstractRegularizer
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.trajectory_runner import ObservationSchedule, Reduce, TrajectoryRunner
 from pdefit.inverse.problem.problem import Problem

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 from pdefit._util.errors import PdefitError
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.priors import AbstractRegularizer
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective._shared_controls import check_shared, joined, without_shared
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 
 # entries of a dense Jacobian, 2 GB in float64
 _DENSE_LIMIT = 250_000_000

@@ -80,7 +80,7 @@ def inexact_bias(functional: AbstractRecord, theta: Float[Array, " p"]) -> np.nd
     - `theta`: the estimate, (p,).
     """
     value, _, matrix = normal_equations(functional, theta)
-    free = functional.controls.free(theta)
+    free = functional.controls.bounds.free(theta)
     inverse = determined_inverse(np.asarray(matrix), free).matrix
     deviation = jnp.sqrt(2 * value / max(functional.observed_values - np.count_nonzero(free), 1))
     steps = np.clip(np.asarray(deviation) * np.sqrt(np.diag(inverse)) / 3, 1e-6, 1e-2)

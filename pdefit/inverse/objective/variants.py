@@ -12,7 +12,7 @@ from pdefit.adjoints.base import AbstractAdjoint, Checkpointed
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.parametrization.base import Plain
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit._util.expected import check_fields
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.controls.transforms import Identity, Scale
-from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.recording_equations import ArrowEquations
 

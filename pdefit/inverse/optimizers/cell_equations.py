@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.inverse.controls.bound_control import FEW
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import Tangents
 from pdefit.systems.grid import AbstractGrid

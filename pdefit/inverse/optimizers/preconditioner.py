@@ -21,12 +21,13 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float, Int
 
 from pdefit.adjoints.tangent.tangents_together import jvp_many
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractEvaluated
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.normal_equations import NormalEquations, Tangents
@@ -162,7 +163,10 @@ def _mean_curvatures(
     functional: AbstractEvaluated, theta: Float[Array, " p"], before: Float[Array, " p"], wanted: Bool[Array, ""]
 ) -> Float[Array, " p"]:
     """The mean curvature of every control, or group within a field, as it was before or, if wanted, by one product for each."""
-    masks = jnp.asarray(functional.controls.groups, theta.dtype)
+    controls = functional.controls
+    groups = np.concatenate([c.parametrization.groups for c in controls.items])
+    alike = [mask & (groups == g) for mask in controls.elements.values() for g in np.unique(groups[mask])]
+    masks = jnp.asarray(np.stack(alike), theta.dtype)
     signs = jax.random.rademacher(jax.random.key(0), theta.shape, theta.dtype)
 
     def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ from pdefit.integrate.loop.time_grid import TimeGrid, cropped_like, stack_grids
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout
 from pdefit.inverse.shooting.nodes import check_free, node_path

@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from pdefit.inverse.controls.bound_control import BoundControl
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 from scipy import linalg
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.linear.determined_inverse import column_norms, determined_inverse, undetermined
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import EQUATIONS, Equations
@@ -53,7 +53,7 @@ def covariance_of(
     """
     found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
     groups, gradient, matrix = jax.tree.map(np.asarray, found[0].joined()), *map(np.asarray, found[1][1:])
-    free = functional.controls.free(theta)
+    free = functional.controls.bounds.free(theta)
     names = np.array(functional.controls.names())[free]
     if names.size and not np.diag(matrix)[free].max() > 0:
         raise PdefitError(

@@ -25,7 +25,7 @@ from scipy import linalg
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.bound_control import FEW
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.linear.low_rank import leading
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -224,7 +224,7 @@ def field_posterior(
     functional, theta = with_tangents(functional), jnp.asarray(theta)
     stated = functional.controls.roughness_of_theta()
     _check(functional.controls, stated)
-    weights = np.where(functional.controls.free(theta), stated, _EXACT)
+    weights = np.where(functional.controls.bounds.free(theta), stated, _EXACT)
     given = weights > 0
 
     def data(rows: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array
 
 from pdefit.inverse.controls.paths import leaf, possible
-from pdefit.inverse.controls.vector import AtBound
+from pdefit.inverse.controls.theta import AtBound
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import sum_of_squares, weighted

@@ -9,8 +9,8 @@ from scipy import special
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.controls.transforms import Log, Log10, Softplus
-from pdefit.inverse.controls.vector import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import Equations
 from pdefit.inverse.uncertainty.control_values import at_points, moved
@@ -161,7 +161,7 @@ def intervals(
         known = wider
     mixed = found.undetermined | (half > OPEN * changes_by_e(controls)[:k])
     known[mixed] = half[mixed] = np.inf
-    free = controls.free(theta)
+    free = controls.bounds.free(theta)
     known[~free[:k]] = half[~free[:k]] = np.nan
     if not free.all():
         method += f", {np.count_nonzero(~free)} of {free.size} unknowns held at their bounds"

@@ -57,7 +57,7 @@ def marginal_covariance(functional: AbstractObjective, theta: Float[Array, " p"]
 
     **Arguments:** `functional`, `theta`: the objective and its minimum, (p,).
     """
-    free, k = functional.controls.free(theta), functional.controls.tabulated.size
+    free, k = functional.controls.bounds.free(theta), functional.controls.tabulated.size
     inverse = marginal_inverse(functional, theta, free)
     block = (inverse[:, :k] + inverse[:, :k].T) / 2
     degrees = max(functional.observed_values - int(np.count_nonzero(free)), 1)

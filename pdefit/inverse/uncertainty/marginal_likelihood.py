@@ -81,7 +81,7 @@ def marginal_likelihood(
     Source: R. E. Kass, A. E. Raftery, J. Am. Stat. Assoc. 90:773 (1995), doi:10.1080/01621459.1995.10476572.
     """
     parts = functional.parts(theta)
-    free = functional.controls.free(theta)
+    free = functional.controls.bounds.free(theta)
     values, p, fitted = functional.observed_values, theta.size, int(np.count_nonzero(free))
     log_sigma = sum(float(likelihood_sums(part)[:, 1].sum()) for part, _ in parts)
     if p > _MANY:
@@ -100,7 +100,7 @@ def marginal_likelihood(
     if made.reason:
         return made
     normal = functional.controls.mask(lambda c: c.has_prior)
-    low, high = functional.controls.box()
+    low, high = functional.controls.bounds
     log_prior = _half_log_det(known[np.ix_(normal, normal)]) - np.sum(normal) / 2 * np.log(2 * np.pi)
     log_prior -= np.sum(extra**2) / 2 + np.sum(np.log((high - low)[~normal]))
     both = log_prior + p / 2 * np.log(2 * np.pi) - log_sigma - values / 2 * np.log(2 * np.pi)
@@ -175,9 +175,9 @@ def log_likelihoods(
 def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[dict[str, str], str]:
     """The prior of every control in words, and why there is no evidence; empty if there is."""
     words, lacking = dict[str, str](), list[str]()
-    at_bound = functional.controls.at_bound(theta)
+    at_bound = functional.controls.bounds.at(theta)
     for control, span in functional.controls.spans:
-        (low, high), roughness = control.box(), control.parametrization.roughness
+        (low, high), roughness = control.bounds, control.parametrization.roughness
         kind = next((word for of, word in _SEARCHED.items() if type(control.transform) is of), "search variable of ")
         if control.is_node:
             lacking.append(f"the states at the starts of windows ({control.name}) have no prior")

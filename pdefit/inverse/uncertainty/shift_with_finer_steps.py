@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError, first_line
 from pdefit.integrate.loop.stable_step import stability_limit
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import GRADIENT, normal_equations, weighted
 from pdefit.inverse.objective.functional import Functional

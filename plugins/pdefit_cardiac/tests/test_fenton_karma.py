@@ -78,7 +78,7 @@ def test_own_guesses_come_from_the_file_with_bounds_around_them():
     each = "recordings={" + ", ".join(f"{n}: {{data: {{select: {{trace: {n}}}}}}}" for n in names) + "}"
     joint = pdefit.load_experiment("cardiac/canine_traces", [each, "times.fit_until=25"]).functional
     controls = joint.controls
-    box = dict(zip(controls.names(), np.transpose([*controls.box(), joint.theta0]), strict=True))
+    box = dict(zip(controls.names(), np.transpose([*controls.bounds, joint.theta0]), strict=True))
     assert len(box) == 13 + 2 * 5
     with h5py.File(locate("cardiac/canine_traces.h5")) as file:
         for e, place in enumerate((0, 14)):

@@ -12,7 +12,7 @@ import pdefit
 from pdefit.analysis.design._information import DenseTimes
 from pdefit.analysis.design._places import places_of
 from pdefit.analysis.identifiability.identify import HALF
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.compiled import normal_equations
 

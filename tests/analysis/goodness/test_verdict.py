@@ -23,7 +23,7 @@ from pdefit.analysis.goodness.verdict import (
     decide,
     distrust,
 )
-from pdefit.inverse.controls.vector import AtBound
+from pdefit.inverse.controls.theta import AtBound
 
 GOOD = {"converged": True, "chi2": 1.0, "values": 10_000, "controls": 2, "sigma_known": True, "whiteness": {}}
 

@@ -16,7 +16,7 @@ FRONT = (
 
 
 def test_tables_follow_the_numbers_beside_a_state(pdefit_inside, tmp_path, monkeypatch):
-    for module in ("vector", "bound_control"):
+    for module in ("theta", "bound_control"):
         monkeypatch.setattr(f"pdefit.inverse.controls.{module}.FEW", 20)
     run = tmp_path / "run"
     code, out, err = pdefit_inside(

@@ -171,7 +171,7 @@ def test_bounds_become_a_box_in_search_space():
     controls, _ = resolved(
         {"D": pdefit.Control(pdefit.transforms.Log(), bounds=(0.1, 10.0)), "r": pdefit.transforms.Log()}
     )
-    lower, upper = controls.box()
+    lower, upper = controls.bounds
     np.testing.assert_allclose(lower, [np.log(0.1), -np.inf])
     np.testing.assert_allclose(upper, [np.log(10.0), np.inf])
 
@@ -181,7 +181,7 @@ def test_a_distance_from_the_guess_bounds_each_element_with_the_bounds():
     controls, problem = resolved(
         {"D": pdefit.Control(guess=size, within=0.5, bounds=(1.8, 9.0)), "y0": {"u": pdefit.Control(within=0.1)}}
     )
-    u, (lower, upper) = np.ravel(problem.y0.u), controls.box()
+    u, (lower, upper) = np.ravel(problem.y0.u), controls.bounds
     np.testing.assert_allclose(lower, [1.8, *(u - 0.1)])
     np.testing.assert_allclose(upper, [2.5, *(u + 0.1)])
 
@@ -201,5 +201,5 @@ def test_controls_tell_what_of_theta_is_whose():
     assert list(np.flatnonzero(controls.mask(lambda c: c.is_state))) == list(range(2, controls.size))
     theta = np.full(controls.size, 0.5)
     theta[[0, 2, 3, 4]] = np.log(0.01) * (1 - 1e-16), 0.0, 2 - 2e-16, 2 - 1e-14
-    assert list(np.flatnonzero(controls.at_bound(theta))) == [0, 2, 3]
-    np.testing.assert_array_equal(controls.free(theta), ~controls.at_bound(theta))
+    assert list(np.flatnonzero(controls.bounds.at(theta))) == [0, 2, 3]
+    np.testing.assert_array_equal(controls.bounds.free(theta), ~controls.bounds.at(theta))

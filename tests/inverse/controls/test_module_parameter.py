@@ -88,7 +88,7 @@ def test_words_of_a_control_hold_for_every_array():
     factor = np.asarray(J.theta0 / functional({"net": pdefit.transforms.Identity()}).theta0)
     assert np.all((factor >= 0.5) & (factor <= 0.6)) and np.ptp(factor) > 0
     np.testing.assert_allclose(np.concatenate(J.controls.prior_residuals(J.theta0)), J.theta0 / 2)
-    np.testing.assert_array_equal(J.controls.box()[1], np.full(J.controls.size, 3.0))
+    np.testing.assert_array_equal(J.controls.bounds[1], np.full(J.controls.size, 3.0))
 
 
 @pytest.mark.parametrize(

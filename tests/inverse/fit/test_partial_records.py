@@ -63,7 +63,7 @@ def test_every_nth_window_is_a_part_of_all():
 
 
 def test_a_state_is_carried_on_from_part_to_whole(monkeypatch):
-    for module in ("vector", "bound_control"):
+    for module in ("theta", "bound_control"):
         monkeypatch.setattr(f"pdefit.inverse.controls.{module}.FEW", 20)
     functional = front(FREE)
     parts = [

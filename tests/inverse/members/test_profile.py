@@ -109,7 +109,7 @@ def test_a_bound_ends_a_profile_and_flat_ones_are_named():
     (k,) = pdefit.profiles(fit.functional, fit.theta, ["k"])
     assert k.ends == ("bound", "bound") and (k.low, k.high) == pytest.approx((0.9, 1.1))
     # the estimate is at a bound, too, and v alone is fitted
-    assert bounded.controls.at_bound(fit.theta).tolist() == [False, True]
+    assert bounded.controls.bounds.at(fit.theta).tolist() == [False, True]
     assert k.limit == pytest.approx(stats.t.ppf(0.975, 16) ** 2 * 2 * fit.loss / 16)
     # with so much noise that a first-order decay explains the data as well
     loud = saturating(noise=0.3)

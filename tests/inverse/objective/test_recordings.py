@@ -253,14 +253,14 @@ def test_own_unknowns_stay_near_their_own_guesses():
         recording(r=1.6, guess=(0.7, 1.3), controls=controls),
     ]
     joint = pdefit.Recordings(parts)
-    names, (lower, upper) = joint.controls.names(), joint.controls.box()
+    names, (lower, upper) = joint.controls.names(), joint.controls.bounds
     assert names == ["D", "r[0]", "r[1]"]
     np.testing.assert_allclose([lower[1:], upper[1:]], [[0.85, 1.2], [1.05, 1.4]])
     found = pdefit.fit(joint, [pdefit.Stage(pdefit.optimizers.LevenbergMarquardt())])
     r = np.asarray(found.theta[1:])
     assert r[0] == pytest.approx(1.0, abs=0.04) and r[1] == pytest.approx(1.4, abs=1e-12)
     again = found.functional.parts(found.theta)[1][0]
-    np.testing.assert_allclose(again.controls.box()[1], [np.inf, 1.4])
+    np.testing.assert_allclose(again.controls.bounds[1], [np.inf, 1.4])
 
 
 def test_initial_states_of_each_recording_are_found_with_a_shared_diffusivity():

@@ -13,7 +13,7 @@ FREE = {"y0": {"u": pdefit.transforms.Identity()}, "D": pdefit.transforms.Log(),
 @pytest.fixture
 def small_fields(monkeypatch):
     """What is a field here would be numbers to histories and tables."""
-    for module in ("vector", "bound_control"):
+    for module in ("theta", "bound_control"):
         monkeypatch.setattr(f"pdefit.inverse.controls.{module}.FEW", 20)
 
 

@@ -21,7 +21,7 @@ STATE = {"y0": {"u": pdefit.transforms.Identity(), "v": pdefit.transforms.Identi
 @pytest.fixture(autouse=True)
 def small_fields(monkeypatch):
     """What is a field here would be numbers to histories and tables."""
-    for module in ("vector", "bound_control"):
+    for module in ("theta", "bound_control"):
         monkeypatch.setattr(f"pdefit.inverse.controls.{module}.FEW", 20)
 
 
@@ -152,7 +152,7 @@ def test_with_diffusion_it_finds_the_minimum_that_levenberg_marquardt_finds():
 def test_the_inverse_of_the_numbers_is_a_block_of_the_dense_inverse(make):
     functional = make()
     expected = np.linalg.inv(dense(functional, functional.theta0))[:2, :2]
-    found = marginal_inverse(functional, functional.theta0, functional.controls.free(functional.theta0))[:, :2]
+    found = marginal_inverse(functional, functional.theta0, functional.controls.bounds.free(functional.theta0))[:, :2]
     size = np.sqrt(np.diag(expected))
     np.testing.assert_allclose(found / np.outer(size, size), expected / np.outer(size, size), atol=1e-3)
 
@@ -163,7 +163,7 @@ def test_smoothed_fields_are_beside_numbers_too():
     functional = fisher_functional(controls, noise=0.01, times=np.linspace(0.0, 3.0, 7), guess=(0.8, 1.0), dt=0.1)
     expected = np.linalg.inv(dense(functional, functional.theta0))[0, 0]
     np.testing.assert_allclose(
-        marginal_inverse(functional, functional.theta0, functional.controls.free(functional.theta0))[0, 0],
+        marginal_inverse(functional, functional.theta0, functional.controls.bounds.free(functional.theta0))[0, 0],
         expected,
         rtol=1e-3,
     )

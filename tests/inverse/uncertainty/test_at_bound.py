@@ -41,7 +41,7 @@ def both(request):
     """Three numbers of which c is at its bound of 0.4, and the same with c held there."""
     free = {"a": pdefit.Control(), "b": pdefit.Control(prior=pdefit.priors.Normal(2.0, 0.5))}
     whole, less = (request.param(free | c) for c in ({"c": pdefit.Control(bounds=(-1.0, 0.4))}, {}))
-    left = whole.controls.free(whole.theta0)
+    left = whole.controls.bounds.free(whole.theta0)
     assert list(np.array(whole.controls.names())[~left]) == ["c"]
     return whole, less, left
 
@@ -75,7 +75,7 @@ def test_what_data_determine_does_not_count_it(both):
 
 def test_rows_of_the_inverse_by_products_are_those_of_the_matrix():
     whole = line({"a": {}, "b": {}, "c": pdefit.Control(bounds=(-1.0, 0.4))})
-    left, matrix = whole.controls.free(whole.theta0), np.asarray(normal_equations(whole, whole.theta0)[2])
+    left, matrix = whole.controls.bounds.free(whole.theta0), np.asarray(normal_equations(whole, whole.theta0)[2])
     rows, expected = marginal_inverse(whole, whole.theta0, left), determined_inverse(matrix, left).matrix
     np.testing.assert_allclose(rows, expected, rtol=1e-6, atol=1e-12 * np.max(expected))
     assert not np.any(expected[2]) and np.all(np.diag(expected)[:2] > 0)

@@ -13,7 +13,7 @@ from problems import fisher_functional, planets_functional
 from small_systems import Decay
 
 import pdefit
-from pdefit.inverse.controls.vector import Controls
+from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.uncertainty.shift_with_finer_steps import finer_grid, first_order_shift, residual_changes

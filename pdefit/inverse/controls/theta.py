@@ -1,7 +1,7 @@
 """All controls of a problem, and the vector theta that stands for their values."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -11,12 +11,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from pdefit.inverse.controls.bound_control import FEW, BoundControl
+from pdefit.inverse.controls.bounds import Bounds
 from pdefit.inverse.controls.transforms import Identity, Scale
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractConstrained
-
-# a value nearer to a bound than this part of the larger bound is at it: round-off of a step that ends there
-_ROUND_OFF = 4 * float(np.finfo(float).eps)
 
 
 class AtBound(NamedTuple):
@@ -167,27 +165,15 @@ class Controls(eqx.Module):
         return {path: self.mask(lambda c, path=path: c.name == path) for path in paths}
 
     @property
-    def groups(self) -> Bool[np.ndarray, "g p"]:
-        """Masks of elements of theta of about one curvature: the elements of a path, or groups within a field."""
-        within = np.concatenate([c.parametrization.groups for c in self.items])
-        return np.stack([mask & (within == g) for mask in self.elements.values() for g in np.unique(within[mask])])
-
-    def box(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper bounds of theta."""
-        boxes = [c.box() for c in self.items]
-        return np.concatenate([b[0] for b in boxes]), np.concatenate([b[1] for b in boxes])
-
-    def at_bound(self, theta: Float[Array | np.ndarray, " p"]) -> Bool[np.ndarray, " p"]:
-        """The elements of theta that are at one of their bounds, and so cannot take up residuals."""
-        return at_bounds(theta, *self.box())
-
-    def free(self, theta: Float[Array | np.ndarray, " p"]) -> Bool[np.ndarray, " p"]:
-        """The elements of theta that are fitted: those at no bound."""
-        return ~self.at_bound(theta)
+    def bounds(self) -> Bounds:
+        """The bounds of theta."""
+        lower, upper = zip(*(c.bounds for c in self.items), strict=True)
+        return Bounds(np.concatenate(lower), np.concatenate(upper))
 
     def numbers_at_bound(self, theta: Float[Array, " p"]) -> tuple[AtBound, ...]:
         """The numbers that are at a bound."""
-        bounded, (lower, upper), found = self.numbers & self.at_bound(theta), self.box(), list[AtBound]()
+        lower, upper = self.bounds
+        bounded, found = self.numbers & self.bounds.at(theta), list[AtBound]()
         for (c, span), part in zip(self.spans, self.split(theta), strict=True):
             for k in np.flatnonzero(bounded[span]).tolist():
                 i, value = span.start + k, float(jnp.ravel(c.to_physical(part))[k])
@@ -197,7 +183,7 @@ class Controls(eqx.Module):
     def extremes(self, problem: Problem) -> list[Problem]:
         """The problem itself, with all elements at their lower bounds, and with all at their upper bounds."""
         theta = self.theta(problem)
-        corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.box()]
+        corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.bounds]
         return [self.filled(problem, x) for x in (theta, *corners)]
 
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
@@ -217,11 +203,6 @@ class Controls(eqx.Module):
         """The weight of every element of theta in the smoothness priors, (p,); 0 for elements without one."""
         return np.concatenate([c.parametrization.weights for c in self.items])
 
-    def with_roughness(self, weights: Mapping[str, Array]) -> "Controls":
-        """The same controls with other weights of smoothness priors, by path."""
-        items = (c.with_priors(c.prior, weights[c.path]) if c.path in weights else c for c in self.items)
-        return Controls(tuple(items))
-
     def units(self) -> tuple[str, ...]:
         """The unit of the physical value of every element of theta."""
         return tuple(c.unit for c in self.items for _ in range(c.size))
@@ -229,18 +210,6 @@ class Controls(eqx.Module):
     def names(self) -> list[str]:
         """A name for every element of theta, such as `D`, `gm.Mars` or `y0.u.17`."""
         return [name for c in self.items for name in c.names()]
-
-
-def at_bounds(
-    theta: Float[Array | np.ndarray, "*e p"], lower: Float[np.ndarray, "*e p"], upper: Float[np.ndarray, "*e p"]
-) -> Bool[np.ndarray, "*e p"]:
-    """The elements of theta that are at a bound, to round-off.
-
-    **Arguments:** `lower`, `upper`: the bounds of theta, infinite if there are none.
-    """
-    largest = np.max([np.where(np.isfinite(b), np.abs(b), 0.0) for b in (lower, upper)], axis=0)
-    gap = np.minimum(np.asarray(theta) - lower, upper - np.asarray(theta))
-    return gap <= _ROUND_OFF * largest
 
 
 def in_order(items: Sequence[BoundControl]) -> Controls:
