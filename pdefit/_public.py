@@ -78,11 +78,11 @@ from pdefit.inverse.members.bootstrap import bootstrap as bootstrap
 from pdefit.inverse.members.draw_starts import Starts as Starts
 from pdefit.inverse.members.drop_weak_starts import Exploration as Exploration
 from pdefit.inverse.members.drop_weak_starts import explore as explore
-from pdefit.inverse.members.fit_members import MemberProgress as MemberProgress
 from pdefit.inverse.members.fit_members import fit_members as fit_members
 from pdefit.inverse.members.fit_members import fit_members_again as fit_members_again
 from pdefit.inverse.members.joint_profile import JointProfile as JointProfile
 from pdefit.inverse.members.joint_profile import joint_profile as joint_profile
+from pdefit.inverse.members.member_state import MemberProgress as MemberProgress
 from pdefit.inverse.members.members import Members as Members
 from pdefit.inverse.members.optima import Optima as Optima
 from pdefit.inverse.members.profile import Profile as Profile

@@ -11,7 +11,7 @@ from pdefit.cli.config.settings import Job
 from pdefit.cli.run.recorded import origin
 from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.terminal import MembersProgress
-from pdefit.inverse.members.fit_members import MemberProgress
+from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from pdefit._util.errors import printable
 from pdefit.inverse.fit import fit as fitting
-from pdefit.inverse.members.fit_members import MemberProgress
+from pdefit.inverse.members.member_state import MemberProgress
 
 log = logging.getLogger("pdefit")
 

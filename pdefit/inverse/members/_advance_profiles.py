@@ -16,8 +16,9 @@ from pdefit._util.saved_state import RunState, pack, unpack
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.linear.determined_inverse import determined_inverse
-from pdefit.inverse.members._member_run import MemberProgress, MemberRun
+from pdefit.inverse.members._member_run import MemberRun
 from pdefit.inverse.members.fit_members import AT_ONCE
+from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import VALUE, normal_equations

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.fit.renew_steps import StepWatch, are_due, saved_grid
 from pdefit.inverse.fit.stages import Stage, keeps, prepared, prepares
 from pdefit.inverse.members import _batch
+from pdefit.inverse.members.member_state import MemberProgress, Now
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.variants import is_adaptive
@@ -29,58 +30,6 @@ _CHUNK = 4
 # another program, which takes some seconds to compile, pays
 _SHRINK, _PAYS = 8, 1e7
 _NONE = np.zeros(0, int)
-
-
-@dataclasses.dataclass(frozen=True)
-class MemberProgress:
-    """Progress of many fits, the argument of callbacks.
-
-    **Arguments:**
-
-    - `stage`, `stages`: the number of the stage, from 0, and of all stages.
-    - `finished`, `members`: how many members have finished the stage, of how many.
-    - `evaluations`: evaluations so far, of all members and stages.
-    - `state`: returns the state from which the fits can be resumed.
-    """
-
-    stage: int
-    stages: int
-    finished: int
-    members: int
-    evaluations: int
-    state: Callable[[], RunState]
-
-
-class Now(NamedTuple):
-    """The state of all members, and the history of each.
-
-    **Arguments:**
-
-    - `theta`, `loss`: the points, (E, p), and J there.
-    - `converged`: whether each ended in a minimum.
-    - `evaluations`, `used`: the evaluations of each so far, and in this stage.
-    - `error`, `chosen`: the errors of adaptive steps, at these points and at the points of their choice; NaN for constant
-      steps.
-    - `ended`: whether each has finished this stage.
-    - `anew`: whether each began this stage from its start.
-    """
-
-    theta: Float[np.ndarray, "E p"]
-    loss: Float[np.ndarray, " E"]
-    converged: Bool[np.ndarray, " E"]
-    evaluations: Int[np.ndarray, " E"]
-    used: Int[np.ndarray, " E"]
-    error: Float[np.ndarray, " E"]
-    chosen: Float[np.ndarray, " E"]
-    ended: Bool[np.ndarray, " E"]
-    anew: Bool[np.ndarray, " E"]
-
-    @staticmethod
-    def at(theta: Float[np.ndarray, "E p"]) -> "Now":
-        """The record before the first evaluation."""
-        none = [np.zeros(len(theta), int) for _ in range(2)], [np.full(len(theta), np.nan) for _ in range(2)]
-        no = [np.zeros(len(theta), bool) for _ in range(3)]
-        return Now(theta, np.full(len(theta), np.inf), no[0], *none[0], *none[1], *no[1:])
 
 
 class MemberRun:

@@ -14,7 +14,8 @@ from pdefit._util.saved_state import RunState
 from pdefit.inverse.fit.refused_combinations import Choices, refuse
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._drawn_recordings import refits
-from pdefit.inverse.members.fit_members import AT_ONCE, MemberProgress, fit_members, plan_of
+from pdefit.inverse.members.fit_members import AT_ONCE, fit_members, plan_of
+from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import weighted

@@ -11,9 +11,10 @@ from jaxtyping import Array, Float, Int
 from pdefit._util.errors import PdefitError, refusing
 from pdefit._util.saved_state import RunState, pack, unpack
 from pdefit.inverse.fit.stages import Stage
-from pdefit.inverse.members._member_run import MemberProgress, MemberRun
+from pdefit.inverse.members._member_run import MemberRun
 from pdefit.inverse.members.draw_starts import Starts
 from pdefit.inverse.members.fit_members import AT_ONCE, outcome, stages_of
+from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.optima import Optima, find_optima
 from pdefit.inverse.members.result import MemberFits

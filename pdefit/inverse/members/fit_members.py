@@ -14,9 +14,9 @@ from pdefit.inverse.fit.choose_stages import choose_stages
 from pdefit.inverse.fit.refused_combinations import Choices, refuse
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members import _batch
-from pdefit.inverse.members._member_run import MemberProgress as MemberProgress
 from pdefit.inverse.members._member_run import MemberRun
 from pdefit.inverse.members.draw_starts import Starts
+from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.abstract import AbstractObjective

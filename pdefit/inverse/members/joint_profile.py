@@ -12,7 +12,7 @@ from scipy import special
 from pdefit._util.errors import PdefitError
 from pdefit._util.saved_state import RunState
 from pdefit.inverse.members._advance_profiles import ProfileRun
-from pdefit.inverse.members._member_run import MemberProgress
+from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.members.profile import check_profile, elements
 from pdefit.inverse.objective.abstract import AbstractObjective
 

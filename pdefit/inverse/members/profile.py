@@ -14,7 +14,7 @@ from pdefit._util.saved_state import RunState
 from pdefit.inverse.fit.refused_combinations import Choices, refuse
 from pdefit.inverse.members._advance_profiles import Profile as Profile
 from pdefit.inverse.members._advance_profiles import ProfileRun
-from pdefit.inverse.members._member_run import MemberProgress
+from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.uncertainty.control_values import moved
