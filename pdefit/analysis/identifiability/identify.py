@@ -270,7 +270,7 @@ def of_data(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[Ab
     """The objective without priors and regularizers, and the point that theta is there."""
 
     def change(part: Functional, own: Array) -> tuple[Functional, Array]:
-        items = (dataclasses.replace(c, prior=None, roughness=None, open=False) for c in part.controls.items)
+        items = (c.with_priors(None, None) for c in part.controls.items)
         return eqx.tree_at(lambda f: (f.controls, f.regularizers), part, (Controls(tuple(items)), ())), own
 
     return objective.each(change, theta)

@@ -87,7 +87,7 @@ class Run:
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
         """The content of summary.json; empty as long as there is none."""
-        return self._files.content("summary.json")
+        return self._files.as_written("summary.json")
 
     @functools.cached_property
     def parameters(self) -> pandas.DataFrame:

@@ -46,14 +46,18 @@ class RunFiles:
             )
         return path
 
+    def as_written(self, name: str) -> Any:
+        """Content of a JSON file; an empty mapping without a file, or for one that cannot be read."""
+        try:
+            return read_json(self.directory / name) if self.has(name) else {}
+        except PdefitError as error:
+            self.wrong[str(error)] = None
+            return {}
+
     def content(self, name: str) -> Any:
         """Content of a JSON file: a mapping, or the record of its kind."""
-        try:
-            found = read_json(self.directory / name) if self.has(name) else {}
-        except PdefitError as error:
-            found, self.wrong[str(error)] = {}, None
         wrong = list[str]()
-        found = as_kind(found, KINDS.get(name, {}), "", wrong)
+        found = as_kind(self.as_written(name), KINDS.get(name, {}), "", wrong)
         self.wrong.update(
             (f"'{self.directory / name}' is damaged: {told}; put it back from a copy", None) for told in wrong
         )

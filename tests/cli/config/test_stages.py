@@ -71,5 +71,5 @@ def test_collocation_is_followed_by_the_whole_record():
     assert near.optimizer.tangents and isinstance(near.optimizer, Collocation)
     assert isinstance(whole.optimizer, LevenbergMarquardt) and near.formulation is whole.formulation is None
     given = {"near": {"optimizer": {"name": "collocation", "pieces": 0}}, "whole": {"optimizer": "lbfgs"}}
-    with pytest.raises(PdefitError, match="stages.near.optimizer.*pieces of at least 1"):
+    with pytest.raises(PdefitError, match="stages.near.optimizer.*pieces expects a whole number >= 1"):
         read_stages(given)
