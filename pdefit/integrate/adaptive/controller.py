@@ -25,7 +25,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.bends import bends, beside_jumps
 from pdefit.integrate.loop.stable_step import demand_values, longest_step
-from pdefit.integrate.loop.stepper import AbstractStepper
+from pdefit.integrate.loop.stepper import AbstractStepper, Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid, edges_of, frozen_grid
 from pdefit.integrate.loop.time_loop import precision, store_all
 from pdefit.integrate.solvers.method import embedded_method_of
@@ -75,13 +75,14 @@ def adaptive_grid(
         ends = bends(observed, np.inf, courses(system, y0, args, t0, observed[-1]))
         ends = np.union1d(ends, beside_jumps(system, y0, args, np.union1d(observed, ends)))
     edges = np.union1d(observed, ends[(ends > observed[0]) & (ends < observed[-1])])
-    state = _begin(system, solver, steps, y0, jnp.asarray(edges), args)
+    stepper = Stepper(system, solver, args)
+    state = _begin(stepper, steps, y0, jnp.asarray(edges))
     longest = longest_step(system, y0, solver)
     longest = jnp.asarray(longest if steps.dtmax is None else min(longest, steps.dtmax))
     sizes, intervals = [np.zeros(0)], [np.zeros(0, int)]
     taken = 0
     while int(state.interval) < edges.size - 1:
-        state = _advance(system, solver, steps, state, jnp.asarray(edges), longest, args)
+        state = _advance(stepper, steps, state, jnp.asarray(edges), longest)
         count = int(state.taken)
         taken += count
         sizes.append(np.asarray(state.sizes)[:count])
@@ -121,16 +122,9 @@ class _Pass(NamedTuple):
 
 
 @eqx.filter_jit
-def _begin(
-    system: AbstractSystem,
-    solver: diffrax.AbstractSolver,
-    steps: Adaptive,
-    y0: PyTree,
-    edges: Float[Array, " E"],
-    args: PyTree,
-) -> _Pass:
-    zero, order = jnp.zeros((), int), embedded_method_of(solver).estimate_order
-    h = jnp.minimum(_first_step(system, order, steps, edges[0], y0, args), edges[-1] - edges[0])
+def _begin(stepper: Stepper, steps: Adaptive, y0: PyTree, edges: Float[Array, " E"]) -> _Pass:
+    zero = jnp.zeros((), int)
+    h = jnp.minimum(_first_step(stepper, steps, edges[0], y0), edges[-1] - edges[0])
     h = jnp.where(jnp.isfinite(h) & (h > 0), h, 1e-6 * (edges[-1] - edges[0]))
     empty = jnp.zeros(_TRIES), jnp.zeros(_TRIES, int)
     return _Pass(edges[0], y0, h, zero, jnp.zeros((), bool), zero, zero, *empty)
@@ -138,16 +132,10 @@ def _begin(
 
 @eqx.filter_jit
 def _advance(
-    system: AbstractSystem,
-    solver: diffrax.AbstractSolver,
-    steps: Adaptive,
-    state: _Pass,
-    edges: Float[Array, " E"],
-    longest: Float[Array, ""],
-    args: PyTree,
+    stepper: Stepper, steps: Adaptive, state: _Pass, edges: Float[Array, " E"], longest: Float[Array, ""]
 ) -> _Pass:
     """The pass after as many steps as one call may try, or at its end."""
-    method, dtype = embedded_method_of(solver), precision(state.y)
+    method, dtype = embedded_method_of(stepper.solver), precision(state.y)
     smallest = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(edges[0]), jnp.abs(edges[-1]))
 
     def running(s: _Pass) -> Array:
@@ -159,7 +147,7 @@ def _advance(
         # the last two steps before an observation share what is left, so that none is tiny
         last = wanted >= left * (1 - 1e-9)
         h = jnp.where(last, left, jnp.where(2 * wanted > left, left / 2, wanted))
-        y, error = method.step_with_error(system, s.t.astype(dtype), h.astype(dtype), s.y, args)
+        y, error = method.step_with_error(stepper.system, s.t.astype(dtype), h.astype(dtype), s.y, stepper.args)
         norm = steps.error(error, s.y, y)
         # a step that is not finite is rejected, and reduced
         good = norm <= ACCEPTED
@@ -184,10 +172,10 @@ def _advance(
     return lax.while_loop(running, body, state._replace(tried=jnp.zeros((), int), taken=jnp.zeros((), int)))
 
 
-def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y: PyTree, args: PyTree) -> Array:
+def _first_step(stepper: Stepper, steps: Adaptive, t: Array, y: PyTree) -> Array:
     """A first step from the sizes of y, y' and y'' (Hairer, Norsett, Wanner, II.4, doi:10.1007/978-3-540-78862-1)."""
-    dtype = precision(y)
-    slope = system.vector_field(t.astype(dtype), y, args)
+    system, args, dtype = stepper.system, stepper.args, precision(y)
+    slope, order = system.vector_field(t.astype(dtype), y, args), embedded_method_of(stepper.solver).estimate_order
     size, speed = steps.error(y, y, y), steps.error(slope, y, y)
     h = jnp.where((size < 1e-5) | (speed < 1e-5), 1e-6, 0.01 * size / jnp.where(speed > 0, speed, 1.0))
     moved = jax.tree.map(lambda u, k: u + h.astype(u.dtype) * k, y, slope)
@@ -203,48 +191,39 @@ def _first_step(system: AbstractSystem, order: int, steps: Adaptive, t: Array, y
 class _LargestError(AbstractStepper):
     """Steps of a state beside the largest error so far."""
 
-    system: AbstractSystem
-    solver: diffrax.AbstractSolver
+    stepper: Stepper
     steps: Adaptive
-    args: PyTree
 
     def init(self, t, y):
         return y, None
 
     def __call__(self, t, h, carry):
         (y, worst), _ = carry
-        after, error = embedded_method_of(self.solver).step_with_error(self.system, t, h, y, self.args)
+        system, solver, args = self.stepper.system, self.stepper.solver, self.stepper.args
+        after, error = embedded_method_of(solver).step_with_error(system, t, h, y, args)
         return (after, jnp.maximum(worst, self.steps.error(error, y, after))), None
 
 
 @eqx.filter_jit
 def step_error(
-    system: AbstractSystem,
-    starts: PyTree,
-    grid: TimeGrid,
-    *,
-    solver: diffrax.AbstractSolver,
-    steps: Adaptive,
-    batch: AbstractBatch | None = None,
-    args: PyTree = None,
+    stepper: Stepper, starts: PyTree, grid: TimeGrid, steps: Adaptive, batch: AbstractBatch | None = None
 ) -> Float[Array, ""]:
     """The largest error of all steps of a batch of trajectories, 1 at the tolerance, found by one forward run.
 
     **Arguments:**
 
-    - `system`: the equations.
+    - `stepper`: the steps, of a solver that estimates its error.
     - `starts`: the initial states, on a leading axis.
-    - `grid`: the steps, on a leading axis.
-    - `solver`: a solver that estimates its error.
+    - `grid`: the times of the steps, on a leading axis.
     - `steps`: the tolerance.
     - `batch`: how trajectories are batched; by default all run at once.
-    - `args`: exogenous inputs of the system.
     """
 
     def worst(y0: PyTree, grid: TimeGrid) -> Array:
         inputs = np.zeros(grid.intervals + grid.observes_start)
-        stepper = _LargestError(system, solver, steps, args)
-        (_, largest), _ = store_all(stepper, (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs)
+        (_, largest), _ = store_all(
+            _LargestError(stepper, steps), (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs
+        )
         return largest
 
     return jnp.max((batch or Vmap())(worst, starts, grid))

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from pdefit._util.errors import refusing
-from pdefit._util.saved_state import RunState, pack, unpack
+from pdefit._util.pack import pack, unpack
+from pdefit._util.saved_state import RunState
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.fit.renew_steps import StepWatch, are_due, saved_grid

@@ -19,6 +19,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.forward_runs import Numerics
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import settle
+from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
@@ -197,8 +198,8 @@ class Functional(AbstractRecord):
         if self.steps is None:
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
         problem, runner = self.at(theta), self.runner
-        given = {"steps": self.steps, "args": problem.args, "solver": runner.solver, "batch": runner.batch}
-        return step_error(problem.system, self.starts(problem), self.layout.time_grid, **given)
+        stepper = Stepper(problem.system, runner.solver, problem.args)
+        return step_error(stepper, self.starts(problem), self.layout.time_grid, self.steps, runner.batch)
 
     def guessing(self, theta):
         return eqx.tree_at(lambda f: f.problem, self, self.controls.filled(self.problem, jnp.asarray(theta)))

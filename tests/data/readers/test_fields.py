@@ -195,7 +195,7 @@ def test_a_run_says_what_it_lacks(tmp_path):
     assert RunFiles(run).lacking() == [] and RunFiles(run).state == "done"
     (run / "summary.json").write_text("{half")
     (run / "FAILED").write_text("too hot\n")
-    assert RunFiles(run).content("summary.json") == {} and RunFiles(run).state == "failed: too hot"
+    assert RunFiles(run).as_written("summary.json") == {} and RunFiles(run).state == "failed: too hot"
 
 
 def test_components_of_vectors_and_diagnostics(tmp_path):

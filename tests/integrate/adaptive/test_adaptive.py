@@ -136,7 +136,7 @@ def test_the_error_of_frozen_steps_is_that_of_the_pass_and_grows_with_the_rate()
     def of(k, grid):
         system = Decay(k=k)
         starts = jax.tree.map(lambda x: x[None], system.init(None))
-        return float(step_error(system, starts, grid, solver=solver, steps=steps))
+        return float(step_error(Stepper(system, solver), starts, grid, steps))
 
     system = Decay(k=1.5)
     grid = adaptive_grid(system, system.init(None), TS, solver=solver, steps=steps, t0=0.0)

@@ -31,7 +31,9 @@ class Products(AbstractEvaluated):
         self.gradient = jax.jit(jax.value_and_grad(lambda x: jnp.sum(residuals(x) ** 2) / 2))
         self.push = jax.jit(lambda x, v: jax.jvp(residuals, (x,), (v,))[1])
         self.pull = jax.jit(lambda x, moved: jax.vjp(residuals, x)[1](moved)[0])
-        self.controls = SimpleNamespace(groups=np.stack(list((parts or {"x": True}).values())))
+        elements = {n: np.asarray(mask) for n, mask in (parts or {"x": np.ones(1, bool)}).items()}
+        plain = SimpleNamespace(groups=np.zeros(next(iter(elements.values())).size))
+        self.controls = SimpleNamespace(items=[SimpleNamespace(parametrization=plain)], elements=elements)
 
     def value(self, theta):
         return self.gradient(theta)[0]
