@@ -45,12 +45,15 @@ def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
     size = 3.55 * across if is_alone else 7.6, 0.7 + 2.1 * down
     with panel_grid(path, size, (down, across), sharex=True) as (fig, grid):
         for quantity, row in zip(shown, grid.reshape(-1, 1) if is_alone else grid, strict=False):
-            # a field that was not observed has a prediction alone; `truth` and `observed` share the first column
-            own = [row[names.index(name) if name in names else 0] for name in quantity.panels]
-            _draw_row(fig, own, film, quantity, numbers)
+            _draw_row(fig, _below(names, quantity.panels, row), film, quantity, numbers)
         for axes, name in zip(grid[0], [] if is_alone else names, strict=False):
             axes.set_title(name, fontsize=9)
         label_lowest(grid, with_unit("time", film.time_unit))
+
+
+def _below(names: Sequence[str], own: Sequence[str], row: Any) -> list[Any]:
+    """The axes of a row that stand below the names of its panels; `truth` and `observed` share the first column."""
+    return [row[names.index(name) if name in names else 0] for name in own]
 
 
 def _draw_row(fig: Figure, row: Sequence[Axes], film: Film, quantity: Quantity, numbers: list[int]) -> None:
