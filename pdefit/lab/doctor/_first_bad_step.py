@@ -92,8 +92,10 @@ def first_nonfinite_forward(run: SteppedTrajectory) -> Diagnosis | Forward:
     more = f" ({len(sick)} segments are not finite)" if len(sick) > 1 else ""
     carry = carry_before(run, segment_start(run, s), steps, jnp.asarray(n))
     if bool(jnp.all(record.finite[n])):
-        return _sick_look(run, s, steps, n, carry, more)
-    return _sick_step(run, s, steps, n, carry, record, more)
+        found = _sick_look(run, s, steps, n, carry)
+    else:
+        found = _sick_step(run, s, steps, n, carry, record)
+    return dataclasses.replace(found, sentence=f"{found.sentence.removesuffix('.')}{more}.")
 
 
 def _bad(record: ForwardRecord) -> np.ndarray:
@@ -114,9 +116,7 @@ def fields(run: SteppedTrajectory) -> list[str]:
 # --- a step ------------------------------------------------------------------------------------------------------------
 
 
-def _sick_step(
-    run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carry, record: ForwardRecord, more: str
-) -> Diagnosis:
+def _sick_step(run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carry, record: ForwardRecord) -> Diagnosis:
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
     def step(params: dict[str, Array], moving: PyTree) -> PyTree:
@@ -130,7 +130,7 @@ def _sick_step(
     grew = _grew(run, record, n)
     remedy = _step_remedy(run, s, None if grew or cause is None else cause.operation)
     finding = f"At {in_words(run, at)} {named} {becomes}{grew}{term(cause)}"
-    return diagnosis("state", finding, remedy, at, where, cause, more)
+    return diagnosis("state", finding, remedy, at, where, cause)
 
 
 def _grew(run: SteppedTrajectory, record: ForwardRecord, n: int) -> str:
@@ -178,7 +178,7 @@ def _limit(run: SteppedTrajectory, s: int) -> float | None:
 # --- an observation ---------------------------------------------------------------------------------------------------
 
 
-def _sick_look(run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carry, more: str) -> Diagnosis:
+def _sick_look(run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carry) -> Diagnosis:
     functional, step, y = run.functional, part(steps, n), carry[0]
     y = run.stepped(run.problem, carry, step)[0]
 
@@ -191,11 +191,11 @@ def _sick_look(run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carr
         cause = origin(lambda params, y: run.misfit(run.filled(params), y, step), run.params, y)
         remedy = "check the units of data and sigma, or start from a better guess"
         finding = f"At {in_words(run, at)} the squared residuals overflow{term(cause)}"
-        return diagnosis("overflow", finding, remedy, at, None, cause, more)
+        return diagnosis("overflow", finding, remedy, at, None, cause)
     cause = origin(residuals, run.params, y)
     remedy = "guard the input of that operation in the observation operator (pdefit.safe_div, safe_sqrt, safe_norm)"
     finding = (
         f"At {in_words(run, at)} the state is finite, but the observed '{where.field}' is {where.value}{where.place}"
         f"{term(cause)}"
     )
-    return diagnosis("observation", finding, remedy, at, where, cause, more)
+    return diagnosis("observation", finding, remedy, at, where, cause)

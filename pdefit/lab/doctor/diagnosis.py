@@ -152,19 +152,18 @@ def diagnosis(
     at: StepPlace | None = None,
     where: Spot | None = None,
     origin: Origin | None = None,
-    more: str = "",
 ) -> Diagnosis:
     """Diagnosis whose sentence is the finding and its remedy.
 
     **Arguments:**
 
     - `kind`: see `Diagnosis`.
-    - `finding`, `remedy`, `more`: the parts of the sentence; `more` is added at its end.
+    - `finding`, `remedy`: the parts of the sentence.
     - `at`, `where`, `origin`: the place on the trajectory, the element and the operation, where they are known.
     """
     return Diagnosis(
         kind,
-        f"{finding}; {remedy}{more}.",
+        f"{finding}; {remedy}.",
         remedy,
         **(at or StepPlace())._asdict(),
         field=where and where.field,
