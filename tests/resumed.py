@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 import pdefit
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 
 
 def through_a_file(state):

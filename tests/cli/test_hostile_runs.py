@@ -18,7 +18,7 @@ import pdefit
 from pdefit import PdefitError
 from pdefit._util.atomic import read_json
 from pdefit._util.html import table
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.cli.run.recorded import read_recorded
 from pdefit.cli.runtime.console import Console
 from pdefit.cli.sweeps.jobs import what_is_left

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pdefit._util import interrupts
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.cli.config.settings import Job
 from pdefit.cli.run.recorded import origin
 from pdefit.cli.runtime import processes

@@ -13,9 +13,9 @@ from pdefit.data.observations import Observations
 from pdefit.inverse.controls.bound_control import BoundControl, kind_of
 from pdefit.inverse.controls.declare import Control, Declaration, Smoothing, declared_leaves
 from pdefit.inverse.controls.driven import driven_state
-from pdefit.inverse.controls.field_axes import field_axes
 from pdefit.inverse.controls.guesses import is_measured
 from pdefit.inverse.controls.parametrization.base import AbstractParametrization, Plain
+from pdefit.inverse.controls.parametrization.control_axes import field_axes
 from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.parametrization.sobolev import GridSmoother, Sobolev
 from pdefit.inverse.controls.paths import check_units, declaration, holder, leaf

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from pdefit._util.errors import PdefitError, first_line
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
-from pdefit.inverse.controls.field_axes import FieldAxes, field_axes
+from pdefit.inverse.controls.parametrization.control_axes import FieldAxes, field_axes
 from pdefit.inverse.problem.nudging import shown_fields
 from pdefit.inverse.problem.observed_fields import observed_fields, observed_positions
 from pdefit.inverse.problem.problem import Problem

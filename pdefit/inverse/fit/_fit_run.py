@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util.errors import PdefitError, refusing
-from pdefit._util.pack import pack, unpack
-from pdefit._util.saved_state import RunState
+from pdefit._util.packed_state import pack, unpack
+from pdefit._util.run_state import RunState
 from pdefit.integrate.loop.time_loop import EXPLOSIVE
 from pdefit.inverse.fit.compiled_loop import MOST, Carry, EvaluationLog, first_carry, power_of_two
 from pdefit.inverse.fit.drivers import AbstractDriver

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util import interrupts
 from pdefit._util.errors import PdefitError
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.inverse.fit._fit_run import FitRun
 from pdefit.inverse.fit.choose_stages import choose_stages
 from pdefit.inverse.fit.drivers import AbstractDriver, Traced

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.html import summarised, table
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.data.known import Known
 from pdefit.data.observations import Observations
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective

@@ -12,8 +12,8 @@ from jaxtyping import Float, Int
 from scipy import special
 
 from pdefit._util.errors import refusing
-from pdefit._util.pack import pack, unpack
-from pdefit._util.saved_state import RunState
+from pdefit._util.packed_state import pack, unpack
+from pdefit._util.run_state import RunState
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.linear.determined_inverse import determined_inverse

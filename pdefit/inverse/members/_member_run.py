@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from pdefit._util.errors import refusing
-from pdefit._util.pack import pack, unpack
-from pdefit._util.saved_state import RunState
+from pdefit._util.packed_state import pack, unpack
+from pdefit._util.run_state import RunState
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
 from pdefit.inverse.fit.renew_steps import StepWatch, are_due, saved_grid
@@ -271,7 +271,7 @@ class MemberRun:
     def state(self) -> RunState:
         """The state of all fits, from which they can be resumed."""
         steps, done = [watch.numbers() for watch in self.watches], int(self.now.evaluations.sum())
-        numbers = {"stage": self.stage, "windows": self.windows, "iterations": done, "steps": steps}
+        numbers = {"stage": self.stage, "windows": self.windows, "iterations": done, "watches": steps}
         grid = self.members.time_grid if self.adaptive else None
         return RunState(numbers, pack(members=self.now, slots=self.slots, time_grid=grid, carry=self.carry))
 
@@ -282,7 +282,7 @@ class MemberRun:
         # a state that is taken after the last stage has no evaluation under way
         if not 0 <= self.stage <= len(self.stages):
             raise ValueError("stage")
-        for watch, known in zip(self.watches, saved.numbers["steps"], strict=True):
+        for watch, known in zip(self.watches, saved.numbers["watches"], strict=True):
             watch.restored(self.own.first, known, arrays)
         self._use(int(saved.numbers["windows"]))
         like = self.now._replace(theta=np.asarray(self.members.theta0))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.inverse.fit.refused_combinations import Choices, refuse
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._drawn_recordings import refits

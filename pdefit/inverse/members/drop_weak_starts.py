@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from pdefit._util.errors import PdefitError, refusing
-from pdefit._util.pack import pack, unpack
-from pdefit._util.saved_state import RunState
+from pdefit._util.packed_state import pack, unpack
+from pdefit._util.run_state import RunState
 from pdefit.inverse.fit.stages import Stage
 from pdefit.inverse.members._member_run import MemberRun
 from pdefit.inverse.members.draw_starts import Starts

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.inverse.controls.bound_control import FEW
 from pdefit.inverse.fit.choose_stages import choose_stages
 from pdefit.inverse.fit.refused_combinations import Choices, refuse

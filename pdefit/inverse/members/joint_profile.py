@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from scipy import special
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.inverse.members._advance_profiles import ProfileRun
 from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.members.profile import check_profile, elements

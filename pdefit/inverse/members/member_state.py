@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from pdefit._util.errors import unknown
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.inverse.fit.refused_combinations import Choices, refuse
 from pdefit.inverse.members._advance_profiles import Profile as Profile
 from pdefit.inverse.members._advance_profiles import ProfileRun

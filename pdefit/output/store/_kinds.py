@@ -9,6 +9,8 @@ from pdefit.output.store.summary import Summary
 
 # null is a number that is not finite
 _NUMBER = float | int | None
+# a watch over the steps of a fit
+_STEPS = dict.fromkeys(("error", "chosen", "stable"), _NUMBER)
 _WORDS = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", int: "a whole number"}
 # for each file the kinds of entries by key, of all others at `...`; a list has the kind of its items
 KINDS: dict[str, Any] = {
@@ -23,7 +25,7 @@ KINDS: dict[str, Any] = {
     "discovery.json": {"sets": [{}]},
     # the numbers of a saved state
     "state.h5": dict.fromkeys(("stage", "round", "count", "iterations", "windows", "windows_before", "rung"), int)
-    | {"events": [str], "under_way": bool, "steps": dict.fromkeys(("error", "chosen", "stable"), _NUMBER)},
+    | {"events": [str], "under_way": bool, "steps": _STEPS, "watches": [_STEPS]},
 }  # fmt: skip
 
 

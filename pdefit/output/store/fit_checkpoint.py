@@ -12,7 +12,7 @@ import numpy as np
 from pdefit._util.atomic import beside, parsed_json
 from pdefit._util.errors import PdefitError
 from pdefit._util.interrupts import uninterrupted
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.data.readers.hdf5 import open_hdf5, refuse_foreign
 from pdefit.output.store._kinds import KINDS, as_kind
 from pdefit.output.store._surviving import SurvivingFile

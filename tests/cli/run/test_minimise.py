@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.cli.run.checkpoints import Checkpoints
 
 

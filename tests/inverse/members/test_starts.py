@@ -8,7 +8,7 @@ from small_systems import State
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.inverse.members.drop_weak_starts import Explorer
 from pdefit.inverse.members.optima import find_optima
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.output.store import fit_checkpoint as state_file
 from pdefit.output.store.fit_checkpoint import BEFORE, NEWEST, Saved, load_state, save_state
 

@@ -19,7 +19,7 @@ _LIMITED = """
 import resource, sys
 from pathlib import Path
 import h5py, numpy as np
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.history import HistoryFile
 from pdefit.output.store.fit_checkpoint import Saved, load_state, save_state

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from pdefit._util.errors import PdefitError
-from pdefit.inverse.controls.field_axes import FieldAxes
 from pdefit.inverse.controls.parametrization.base import AbstractParametrization
+from pdefit.inverse.controls.parametrization.control_axes import FieldAxes
 
 
 class Modes(AbstractParametrization):

@@ -13,8 +13,8 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.inverse.controls.declare import Smoothing
-from pdefit.inverse.controls.field_axes import FieldAxes
 from pdefit.inverse.controls.parametrization.base import AbstractParametrization
+from pdefit.inverse.controls.parametrization.control_axes import FieldAxes
 from pdefit.systems.linear_operators import Smoother
 
 

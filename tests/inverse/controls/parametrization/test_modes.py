@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pdefit.inverse.controls.field_axes import FieldAxes
+from pdefit.inverse.controls.parametrization.control_axes import FieldAxes
 from pdefit.inverse.controls.parametrization.modes import Modes
 
 

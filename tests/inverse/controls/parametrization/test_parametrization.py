@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.inverse.controls.field_axes import FieldAxes
 from pdefit.inverse.controls.parametrization.base import Plain
+from pdefit.inverse.controls.parametrization.control_axes import FieldAxes
 from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.parametrization.sobolev import GridSmoother, Sobolev
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pdefit
-from pdefit.inverse.controls.field_axes import FieldAxes
+from pdefit.inverse.controls.parametrization.control_axes import FieldAxes
 from pdefit.inverse.controls.parametrization.sobolev import GridSmoother
 from tests.problems import fisher, fisher_functional
 from tests.small_systems import Level, State

@@ -7,7 +7,7 @@ from resumed import bits, resumed_alike, run
 
 import pdefit
 from pdefit._util.errors import PdefitError
-from pdefit._util.saved_state import RunState
+from pdefit._util.run_state import RunState
 from pdefit.inverse.fit import _fit_run as fit_run
 
 
