@@ -154,7 +154,7 @@ _VERSION_2 = _Files("memory.max", "memory.current", "inactive_file")
 
 
 def _memory_groups(process: Path) -> Iterator[tuple[Path, Path, _Files]]:
-    """The folders of this process's groups that count memory, and the top of each hierarchy."""
+    """The directories of this process's control groups that limit memory, each with the root of its hierarchy."""
     # number:controllers:path, where version 2 has neither number nor controllers
     lines = [line.split(":", 2) for line in _lines(process / "cgroup")]
     paths = {

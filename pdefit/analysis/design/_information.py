@@ -118,7 +118,7 @@ class _Total(eqx.Module):
     spans: dict[str, Array]
 
     def plus(self, r: PyTree, jac: PyTree) -> "_Total":
-        """The total after one more time, of its `residuals` and their derivatives in k directions."""
+        """The information matrices with one more observation time, from its residuals and their derivatives in k directions."""
         wide = jax.tree.map(lambda x: x.astype(jnp.float64), jac)
         rows = {n: x.reshape(x.shape[0], -1) for n, x in wide["seen"].items()}
         frames = {n: f.at[self.number].set(rows[n] @ rows[n].T) for n, f in self.frames.items()}

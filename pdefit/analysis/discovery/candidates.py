@@ -38,10 +38,10 @@ def combinations(functional: Functional) -> dict[str, Combination]:
 def with_candidates(
     functional: Functional, theta: Float[Array, " p"], candidates: Mapping[str, tuple[Expression, ...]]
 ) -> tuple[Functional, Float[np.ndarray, " q"]]:
-    """The functional whose unknown terms are the learned ones, held, and candidates beside them, and its point there.
+    """The functional with the learned terms held and candidates added to them, and its theta.
 
-    A candidate with a constant stands there several times, with different ones: in parts of the size of the input that
-    stands first in it. A candidate whose value or slope is not finite along the learned trajectory is left out.
+    A candidate with a constant is added several times: its constants are fractions of the size of the candidate's first
+    input. A candidate whose value or slope is not finite along the learned trajectory is left out.
 
     **Arguments:**
 

@@ -73,7 +73,7 @@ class Discovery:
         return float(np.mean([(name, expression) in d.forms for d in self.draws])) if self.draws else None
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line for each term of each set of terms."""
+        """The rows of discovery.csv: one for each term of each candidate model."""
         return [
             {
                 "rank": rank,

@@ -112,7 +112,7 @@ def judge(
 
 
 def affordable(found: Fit) -> bool:
-    """Test for a fit whose intervals cost no more than the fit, or that has converged."""
+    """Test for a converged fit, or one whose intervals cost no more than the fit."""
     return found.converged or tangents_cost(found.functional) <= found.iterations * found.cost
 
 

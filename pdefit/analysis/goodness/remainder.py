@@ -1,4 +1,4 @@
-"""What a fit leaves over: the weighted residuals of one record, frame by frame, with the changes that fitted numbers make."""
+"""The weighted residuals of a record after a fit, frame by frame, and their derivatives along fitted numbers."""
 
 import dataclasses
 import functools

@@ -125,7 +125,7 @@ class PosteriorSettings:
 
 
 def _posterior(node: Any, path: str) -> PosteriorSettings | None:
-    """Uncertainty of unknown fields, by its rank or with the number of samples; null for none."""
+    """The section `posterior`: the rank of the approximation, or a mapping with the number of samples; null for none."""
     if node is None:
         return None
     return read_section(PosteriorSettings, node if isinstance(node, Mapping) else {"rank": node}, path)
@@ -232,7 +232,7 @@ class Settings:
         return jax.local_devices()[: self.cores]
 
     def choices(self, *also: Kind) -> Choices:
-        """The choices of a run, of which some refuse each other; `also` names what it is beside these settings."""
+        """The choices of a run, some of which exclude each other; `also` adds kinds of runs that the settings do not state."""
         many: dict[Kind, Any] = {
             "recordings": self.recordings,
             "members": self.members,

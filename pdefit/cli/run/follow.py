@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 def followed(verb: str, words: Sequence[str]) -> bool:
-    """Let the tasks of a SLURM step share a fit with `device=all`, and return whether this one followed in it.
+    """Let the tasks of a SLURM step share a fit with `device=all`, and return whether this task was not the first.
 
     The first task returns at once, and leads. Where the tasks do not share a fit nothing happens.
 
-    **Arguments:** `verb`, `words`: of the command line.
+    **Arguments:** `verb`, `words`: the verb of the command line, and its arguments.
     """
     if not (_is_of_all_devices(words[:1]) if verb == "resume" else "device=all" in words):
         return False

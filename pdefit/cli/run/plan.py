@@ -77,12 +77,12 @@ def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
 
 
 def process_bytes(evaluation: int, tangents: bool = True) -> int:
-    """Memory of the process at its peak, from that of an evaluation and what the process holds now.
+    """Peak memory of the process, from the memory of an evaluation and the memory in use now.
 
     **Arguments:**
 
     - `evaluation`: the bytes of an evaluation.
-    - `tangents`: test for a fit without adjoints.
+    - `tangents`: whether the fit uses tangents instead of adjoints.
     """
     return evaluation + round((_GROWTH_OF_TANGENTS if tangents else _GROWTH_OF_ADJOINTS) * resident())
 

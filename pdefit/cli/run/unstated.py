@@ -1,4 +1,4 @@
-"""Variables without a stated sigma: one sigma for each, which residuals decide."""
+"""Variables without a stated sigma: one sigma for each, estimated from its residuals."""
 
 import dataclasses
 

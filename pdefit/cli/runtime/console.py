@@ -10,7 +10,7 @@ from pdefit._util.errors import printable
 
 
 class Console(console.Console):
-    """A terminal on which no text of a foreign file is taken for a command: its control characters become spaces."""
+    """A terminal that shows control characters of files as spaces, so that no file can send it commands."""
 
     def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
         for text, style, control in super().render(*arguments, **options):

@@ -49,12 +49,12 @@ def named() -> EquationFile | None:
 
 @contextmanager
 def using(path: Path | None, run: str = "") -> Iterator[None]:
-    """Use of a file of equations in a block; nothing changes where there is none.
+    """A context with the equations of a file; without a file it changes nothing.
 
     **Arguments:**
 
     - `path`: the file that the command line names; None for that of the run.
-    - `run`: the directory of a run, whose file is used if its user has typed its name before.
+    - `run`: the directory of a run. Its file of equations is used only if this user has named that file in a command before.
     """
     if path is None and (path := _typed_before(Path(run)) if run else None) is None:
         yield

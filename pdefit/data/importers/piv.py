@@ -29,13 +29,14 @@ _HOLE = 9
 
 
 def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
-    """Velocity fields in files of one format, which their content decides, not their suffix.
+    """Velocity fields in files of one format. The content of the files determines the format, not their suffix.
 
     **Arguments:**
 
     - `files`: in any order; they are taken in that of the numbers in their names.
     - `options`: `pixel`, `frame`, `delay`, `scale` as for every import; `length` and `velocity`, the units where the files
-      state none or wrong ones; `flip=v` to negate v; `outliers`, a limit or false; `interpolated=true` to keep such vectors.
+      state none or wrong ones; `flip=v` to negate v; `outliers`, a limit or false; `interpolated=true` to keep
+      vectors that are marked as interpolated.
     """
     refuse_unknown("piv", options, _OPTIONS)
     flip, keep = choice(options, "flip", ("v",)), choice(options, "interpolated", ("true", "false")) == "true"

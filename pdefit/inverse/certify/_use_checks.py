@@ -99,7 +99,7 @@ def single_precision(subject: Certified) -> list[Check]:
 def _slopes(
     subject: Certified, name: str, objective: AbstractObjective, found: tuple[Array, Array], limit: float, remedy: str
 ) -> list[Check]:
-    """Checks of a value and a gradient of J against those of the residuals.
+    """Checks of a value and a gradient of J against sums over the residuals and their Jacobian.
 
     **Arguments:**
 
@@ -107,7 +107,7 @@ def _slopes(
     - `name`: what the gradient is called.
     - `objective`: the objective that has this J, `whole` or `shifted`.
     - `found`: J and its gradient, (p,).
-    - `limit`, `remedy`: of the check of the gradient.
+    - `limit`, `remedy`: the limit of the gradient's check, and the advice if it fails.
     """
     (value, gradient), residuals, shifts = found, subject.residuals, objective is not subject.whole
     here, moved = subject.shifted_value if shifts else residuals.here.half_square, residuals.moved

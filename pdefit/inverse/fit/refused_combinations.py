@@ -151,7 +151,7 @@ def _of_one_fit(c: Choices) -> Iterator[str]:
 
 
 def _of_windows(c: Choices) -> Iterator[str]:
-    """Sentences about states that trajectories start from, or are drawn to."""
+    """Reasons against windows and nudges whose states the data or the system do not give."""
     cut = [c.formulation, *(s.formulation for s in c.stages)]
     if isinstance(c.formulation, Segments):
         yield from _message(demand_influence, c.states)

@@ -110,9 +110,9 @@ class Reweight(AbstractReweight):
 class ByPrediction(AbstractReweight):
     """Standard deviations of some variables that follow the prediction, as for counts.
 
-    A fit with weights that are held, and new weights, by turns. They settle at the solution of the likelihood equations: for
-    counts that is the maximum of the likelihood, and the Gauss-Newton matrix is the Fisher information. Not for many fits
-    in one program.
+    Alternates fits at fixed weights with new weights (iteratively reweighted least squares). They settle at the solution
+    of the likelihood equations: for counts that is the maximum of the likelihood, and the Gauss-Newton matrix is the
+    Fisher information. Members, which are many fits in one program, do not take it.
 
     **Arguments:**
 
@@ -121,8 +121,8 @@ class ByPrediction(AbstractReweight):
     - `tolerance`: ends the rounds when no sigma changes by more than this part; default 0.001.
     - `shared`: the variables whose estimated parts all recordings share. By default each recording has its own.
 
-    An estimated part counts the unknowns that its values determine, so that a shared unknown counts once over all variables
-    and recordings.
+    An estimated part is corrected for the degrees of freedom that its values determine. A shared unknown counts once over
+    all variables and recordings.
     """
 
     variables: tuple[tuple[str, PredictedVariance], ...] = eqx.field(

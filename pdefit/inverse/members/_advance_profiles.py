@@ -1,4 +1,4 @@
-"""The bookkeeping of profiles: both sides of every number advance together, a point each at a time."""
+"""The state of profile likelihoods: the sides of all profiles advance together, by one point at a time."""
 
 import dataclasses
 from collections.abc import Callable

@@ -126,7 +126,7 @@ class Bootstrapped:
     matrix: Intervals | None = None
 
     def rows(self) -> list[dict[str, Any]]:
-        """The lines of bootstrap.csv: for each listed number its intervals."""
+        """The rows of bootstrap.csv: the intervals of each scalar."""
         spread, matrix, rows = self.values.std(axis=0, ddof=1), self.matrix, []
         for i in self.tabulated:
             row = {"control": self.names[i], "repetitions": len(self.theta), "standard_deviation": spread[i]}

@@ -175,7 +175,7 @@ def _is_none(x: Any) -> bool:
 
 
 def _held(leaves: Sequence[Any], dtype: Any, keep: bool) -> tuple[Any, Any]:
-    """What all objectives share of one leaf, and the arrays of each: one of both is None.
+    """One leaf of a stack: the array that all objectives share, or the arrays of each; the other is None.
 
     One program runs all, so a number that differs between them must become an input of it. One that is equal in all stays
     a number, because code may branch on it.

@@ -39,8 +39,8 @@ class Trial:
     **Arguments:**
 
     - `state_bytes`: bytes of one state of all trajectories.
-    - `temporary`: bytes beside checkpoints inside the program that goes back, as the compiler states them.
-    - `passed`: bytes of the state and the cotangent that this program is given and returns.
+    - `temporary`: bytes of the program of the backward pass without checkpoints, as the compiler states them.
+    - `passed`: bytes of the state and the cotangent that are its inputs and outputs.
     - `forward`: seconds of one step.
     - `back`: seconds of one step of a gradient with two levels of checkpoints.
     """

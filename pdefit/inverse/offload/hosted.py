@@ -118,9 +118,9 @@ class HostedFunctional(AbstractEvaluated):
         return in_turn(condition, body, carry)
 
     def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
-        """Compile what a gradient runs, by running its first piece.
+        """Compile the programs of a gradient by running its first piece.
 
-        **Returns:** the seconds that the piece takes, forward, and there and back.
+        **Returns:** the seconds of the piece: of its forward pass, and of its forward and backward pass.
         """
         route, accumulation = self._routed(Misfit(self._bare), theta)
         schedule = route.pieces[0]

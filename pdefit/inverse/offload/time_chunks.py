@@ -76,7 +76,7 @@ class TimeChunks:
         return ObservationSchedule(grid, index, counts, self._read(filled))
 
     def _read(self, frames: np.ndarray) -> Observations:
-        """Some frames, the last perhaps repeated, read in as few runs of neighbours as possible."""
+        """Frames by their indices, of which the last may be repeated, in as few contiguous reads as possible."""
         edges = np.flatnonzero(np.diff(frames) > 1) + 1
         runs = [(int(r[0]), int(r[-1]) + 1) for r in np.split(frames, edges)]
         parts = [self._targets.read(*run) for run in runs]

@@ -133,7 +133,7 @@ class CollocationResiduals(eqx.Module):
         s, s_theta = (x[0] - self.start(theta)) / sigma, -weight[0] * jax.jacfwd(self.start)(theta)
 
         def summed(at: Array, ahead: Array, behind: Array, first: Array) -> Array:
-            """The sum for every state of what belongs to it, to the defects after and before it, and to the start."""
+            """The sum for every node of the terms of its data, of the defects after and before it, and of the initial state."""
             return at.at[:-1].add(ahead).at[1:].add(behind).at[0].add(first)
 
         return Bordered(

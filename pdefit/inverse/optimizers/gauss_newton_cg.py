@@ -192,7 +192,7 @@ def _improves(state: _State, evaluation: Evaluation) -> Bool[Array, ""]:
 
 
 def _next_damping(state: _State, evaluation: Evaluation) -> Array:
-    """The damping at a point that is taken: less after a step that was as good as promised, more after a shorter one."""
+    """The damping after an accepted step: less if J fell as predicted, more if the step was shortened."""
     before, promised = state.point, 2 * state.step * state.promise * (1 - state.step / 2)
     good = before.value - evaluation.value >= _GOOD * promised - state.box.noise(before.value)
     started = state.convergence.started

@@ -197,7 +197,7 @@ class At(AbstractOnGrid):
 
 
 def _gauss(width: float) -> np.ndarray:
-    """Points of equal weight whose mean is that over a box: two Gauss points in each of its parts of at most one cell."""
+    """Quadrature points of equal weight for the mean over a box: two Gauss points in each part of at most one cell."""
     parts = math.ceil(width - 1e-9)
     if parts <= 0:
         return np.zeros(1)

@@ -108,7 +108,7 @@ def name_bars(axes: Axes, names: Sequence[str]) -> np.ndarray:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Style of figures inside the block. No window is opened, and no global state is changed after it."""
+    """A context with the style of figures. It opens no window, and restores the global state at its end."""
     with matplotlib.rc_context(_RC):
         yield
 

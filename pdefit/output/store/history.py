@@ -53,7 +53,7 @@ class HistoryFile:
                 self._write(kept)
 
     def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
-        """Add rows with the columns as attributes, and the physical controls (n, p) of each."""
+        """Append records, whose attributes are the columns, and their physical controls (n, p)."""
         self._write({**{c: [getattr(row, c) for row in rows] for c in COLUMNS}, "control": controls})
 
     @uninterrupted()

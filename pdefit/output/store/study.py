@@ -1,4 +1,4 @@
-"""What a study leaves: lines of a table, and a record."""
+"""The protocol of a study's result: rows of a table, and a record."""
 
 from typing import Any, Protocol, runtime_checkable
 

@@ -86,7 +86,7 @@ class Series(AbstractTerm):
 def _spline(values: Float[Array, " k"], z: Array) -> Array:
     """The cubic spline through values at 0, 1, 2, .. with the slopes of parabolas, as a sum of kernels.
 
-    It is the spline of a smooth time series. Nothing is looked up, which would cost most of a field's rate.
+    It is the spline of a smooth time series. Look-ups by index would cost most of a field's rate; a sum needs none.
     """
     first, last = _beyond(values), _beyond(values[::-1])
     total = jnp.zeros_like(z)

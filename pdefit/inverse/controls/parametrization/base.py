@@ -1,4 +1,4 @@
-"""How coefficients in theta stand for an array in search space: the interface, and arrays that are their own coefficients."""
+"""Parametrizations of an array in search space: the interface, and arrays that are their own coefficients."""
 
 import abc
 import math
