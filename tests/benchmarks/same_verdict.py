@@ -55,7 +55,11 @@ if __name__ == "__main__":
     parser.add_argument("--set", nargs="*", default=[], dest="words")
     options, wrong = parser.parse_args(), 0
     for name in options.names or quick():
-        command, python = of_command(name, options.words), of_python(name, options.words)
+        command = of_command(name, options.words)
+        if not command[0]:
+            print(f"{name}: no fit: {command[1].strip()}", flush=True)
+            continue
+        python = of_python(name, options.words)
         wrong += command != python
         print(f"{name}: {command[0] if command == python else f'DIFFERS: {command} and {python}'}", flush=True)
     sys.exit(bool(wrong))
