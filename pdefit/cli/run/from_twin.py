@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.block_mean import block_mean
-from pdefit._util.kept import kept, origin
+from pdefit._util.cached_tree import cached_tree, origin
 from pdefit._util.trees import cast
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import TwinSettings
@@ -154,4 +154,4 @@ def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
     **Arguments:** as of `Twin.film`.
     """
     made_of = origin(f"{_VERSION} {twin.steps or twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
-    return kept("films", type(twin.system).__name__, made_of, y0, lambda: twin.film(y0, ts, args))[0]
+    return cached_tree("films", type(twin.system).__name__, made_of, y0, lambda: twin.film(y0, ts, args))[0]

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from pdefit._util.cached_tree import cached_tree, origin
 from pdefit._util.depends import depends
 from pdefit._util.errors import PdefitError, first_line, with_space
-from pdefit._util.kept import kept, origin
 from pdefit._util.trees import named_fields, promoted
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import Initial, StateFile
@@ -158,7 +158,7 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
             return prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
 
     made_of, like = origin(f"{_VERSION} {seed}", preparation, system), preparation.start(system, key)
-    state, path, cached = kept("states", type(system).__name__, made_of, like, make)
+    state, path, cached = cached_tree("states", type(system).__name__, made_of, like, make)
     seconds = 0.0 if cached else time.perf_counter() - begin
     return jax.tree.map(jnp.asarray, state), Prepared(duration, seconds, cached, path)
 

@@ -91,6 +91,22 @@ def bends(edges: Float[np.ndarray, " E"], dt: float, inputs: Sequence[Course]) -
     return np.setdiff1d(found, edges)
 
 
+def reads_time(system: AbstractSystem, y0: PyTree, args: PyTree) -> bool:
+    """Test for rates that depend on the time, by one trace; False under `jax.jit`, and for rates that fail.
+
+    **Arguments:** as of `beside_jumps`.
+    """
+
+    def rates(t: Array) -> list[Array]:
+        return jax.tree.leaves(system.vector_field(t, y0, args))
+
+    # a plugin fails with any exception, which a step reports better
+    try:
+        return not is_traced((system, y0, args)) and any(depends(rates, jnp.zeros((), precision(y0))))
+    except Exception:
+        return False
+
+
 def beside_jumps(
     system: AbstractSystem, y0: PyTree, args: PyTree, ends: Float[np.ndarray, " E"]
 ) -> Float[np.ndarray, " J"]:
@@ -104,15 +120,11 @@ def beside_jumps(
     - `system`, `y0`, `args`: the equations, a state and the exogenous inputs, with their present numbers.
     - `ends`: times at which steps end, (E,).
     """
-
-    def rates(t: Array) -> list[Array]:
-        return jax.tree.leaves(system.vector_field(t, y0, args))
-
+    if not reads_time(system, y0, args):
+        return NO_BENDS
     dtype, random = precision(y0), np.random.default_rng(0)
     round_off = float(jnp.finfo(dtype).eps)
     try:
-        if is_traced((system, y0, args)) or not any(depends(rates, jnp.zeros((), dtype))):
-            return NO_BENDS
         sizes = jax.tree.map(lambda x: _STIRRED * (float(np.max(np.abs(x), initial=0.0)) or 1.0), y0)
         stirred = jax.tree.map(lambda x, s: x + jnp.asarray(s * random.normal(size=x.shape), x.dtype), y0, sizes)
         near = ends[:, None] + _BESIDE * round_off * np.max(np.abs(ends)) * np.array([-3.0, -1.0, 1.0, 3.0])

@@ -96,7 +96,7 @@ class Stack(eqx.Module):
             kept = eqx.tree_at(where, kept, replace_fn=lambda _: True)
         dtype = jax.tree.leaves(first.problem.y0)[0].dtype
         leaves = zip(jax.tree.leaves(kept), *map(tree.flatten_up_to, alike), strict=True)
-        common, own = zip(*(_held(x, dtype, keep) for keep, *x in leaves), strict=True)
+        common, own = zip(*(_shared_or_own(x, dtype, keep) for keep, *x in leaves), strict=True)
         return Stack(jax.tree.unflatten(tree, common), jax.tree.unflatten(tree, own), extents or None)
 
     @staticmethod
@@ -174,7 +174,7 @@ def _is_none(x: Any) -> bool:
     return x is None
 
 
-def _held(leaves: Sequence[Any], dtype: Any, keep: bool) -> tuple[Any, Any]:
+def _shared_or_own(leaves: Sequence[Any], dtype: Any, keep: bool) -> tuple[Any, Any]:
     """One leaf of a stack: the array that all objectives share, or the arrays of each; the other is None.
 
     One program runs all, so a number that differs between them must become an input of it. One that is equal in all stays

@@ -231,11 +231,11 @@ class AbstractOptimizer(eqx.Module):
         return theta, value
 
     def converged(self, state: PyTree) -> Bool[Array, ""]:
-        """Whether the best point is a minimum, as far as the optimizer can judge; by default as its state says."""
+        """Test for a best point that is a minimum, as far as the optimizer can judge, by default its `Convergence`."""
         return state.convergence.converged
 
     def finished(self, state: PyTree) -> Bool[Array, ""]:
-        """Whether further evaluations are pointless: converged, or stuck; by default as its state says."""
+        """Test for a fit that has converged or is stuck, so that further evaluations are pointless."""
         return jnp.logical_or(state.convergence.converged, state.convergence.stuck)
 
     def remark(self, state: PyTree) -> str | None:

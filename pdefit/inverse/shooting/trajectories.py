@@ -13,10 +13,10 @@ from pdefit._util.trees import named_fields, with_parts
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.bends import bends, beside_jumps, refuse_stages_beyond
+from pdefit.integrate.loop.bends import bends, beside_jumps, reads_time, refuse_stages_beyond
 from pdefit.integrate.loop.nudge import Nudge
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps
-from pdefit.integrate.loop.time_grid import TimeGrid, cropped_like, stack_grids
+from pdefit.integrate.loop.time_grid import NO_BENDS, TimeGrid, cropped_like, stack_grids
 from pdefit.inverse.controls.bind import bind
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
@@ -165,7 +165,11 @@ def laid_out(
     - `at`, `theta`: the problem by the unknowns, and these, (p,).
     - `dt`: the largest step, in the system's time unit.
     """
-    here = inputs_of(at(theta), ts)
+    guess = at(theta)
+    here = inputs_of(guess, ts)
+    # without inputs, and with rates that do not read the time, nothing bends or jumps at any theta
+    if not (here or reads_time(guess.system, guess.y0, guess.args)):
+        return formulation.layout(ts, dt, NO_BENDS)
     moved = at(theta + _MOVED * np.random.default_rng(0).normal(size=theta.shape))
     pairs = zip(here, inputs_of(moved, ts) if here else here, strict=True)
     fixed = [x for pair in pairs if np.array_equal(pair[0].knots, pair[1].knots) for x in pair]

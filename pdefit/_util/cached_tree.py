@@ -18,7 +18,7 @@ from pdefit._util.cache import cache_folder, contents, digest, without_addresses
 _MOST = 1_000_000_000
 
 
-def kept(
+def cached_tree(
     folder: str, name: str, made_of: Iterator[bytes], like: PyTree, make: Callable[[], PyTree]
 ) -> tuple[PyTree, Path, bool]:
     """A tree of arrays, from the cache if it was made before; with it its file, and whether that was there.
