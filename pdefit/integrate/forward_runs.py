@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import diffrax
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit._util.program import Program
 from pdefit._util.trees import demand_float64
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
@@ -112,11 +112,12 @@ def choose_numerics(
     return Numerics(*choose_steps(problems, dt, solver, args=args), None, args)
 
 
-@eqx.filter_jit
-def _states(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
-    return store_all(stepper.prepared(grid), y0, grid, lambda y, _: y, np.zeros(grid.count.size + grid.observes_start))[
-        1
-    ]
+def _run(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
+    inputs = np.zeros(grid.count.size + grid.observes_start)
+    return store_all(stepper.prepared(grid), y0, grid, lambda y, _: y, inputs)[1]
+
+
+_STATES = Program(_run, lambda stepper, y0, grid: y0)
 
 
 def states(system: AbstractSystem, y0: PyTree, ts: np.ndarray, numerics: Numerics, *, t0: float) -> PyTree:
@@ -132,7 +133,7 @@ def states(system: AbstractSystem, y0: PyTree, ts: np.ndarray, numerics: Numeric
     """
     demand_float64()
     numerics = numerics._replace(solver=settle([(system, y0)], numerics.dt, numerics.solver))
-    return _states(numerics.stepper(system), y0, numerics.grid(system, y0, ts, t0))
+    return _STATES(numerics.stepper(system), y0, numerics.grid(system, y0, ts, t0))
 
 
 def frames(
@@ -159,7 +160,7 @@ def frames(
     ends = numerics.bends(system, y0, ts, t0) if ts.size else None
     # blocks of one size, where that is possible, take one program
     for part in np.array_split(ts, -(-ts.size // block)) if ts.size else ():
-        found = _states(stepper, y0, numerics.grid(system, y0, part, t0, ends))
+        found = _STATES(stepper, y0, numerics.grid(system, y0, part, t0, ends))
         for i in range(part.size):
             yield jax.tree.map(lambda x, i=i: x[i], found)
         y0, t0 = jax.tree.map(lambda x: x[-1], found), float(part[-1])

@@ -11,9 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Complex, PyTree
+from jaxtyping import Array, Complex, Float, PyTree
 
 from pdefit._util.failing_operation import origin
+from pdefit._util.program import Program
 from pdefit._util.trees import named_fields
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.explicit import AbstractExplicit
@@ -42,18 +43,21 @@ def eigenvalues(field: VectorField, y0: PyTree, args: PyTree = None) -> Complex[
     - `y0`: the state.
     - `args`: exogenous inputs.
     """
-    flat, _ = ravel_pytree(y0)
-    if flat.size > _LARGEST or not jnp.issubdtype(flat.dtype, jnp.floating):
+    leaves = jax.tree.leaves(y0)
+    size = sum(np.size(x) for x in leaves)
+    if not 0 < size <= _LARGEST or not jnp.issubdtype(np.result_type(*leaves), np.floating):
         return np.zeros(0, complex)
-    matrix = np.asarray(_hessenberg(field, y0, args, min(_PRODUCTS, flat.size)), float)
+    if size <= _PRODUCTS:
+        matrix = jacobian_of(field, y0, args)
+        return np.linalg.eigvals(matrix).astype(complex) if np.all(np.isfinite(matrix)) else np.zeros(0, complex)
+    matrix = np.asarray(_HESSENBERG(field, y0, args, _PRODUCTS), float)
     below = np.flatnonzero(np.diag(matrix, -1) < 1e-10 * np.linalg.norm(matrix))
     # the iteration ends where noise has no other part
     k = int(below[0]) + 1 if below.size else matrix.shape[1]
     return np.linalg.eigvals(matrix[:k, :k]).astype(complex) if np.all(np.isfinite(matrix)) else np.zeros(0, complex)
 
 
-@eqx.filter_jit
-def _hessenberg(field: VectorField, y0: PyTree, args: PyTree, count: int) -> Array:
+def _arnoldi(field: VectorField, y0: PyTree, args: PyTree, count: int) -> Array:
     flat, back = ravel_pytree(y0)
 
     def rate(x: Array) -> Array:
@@ -73,6 +77,25 @@ def _hessenberg(field: VectorField, y0: PyTree, args: PyTree, count: int) -> Arr
     v = jax.random.normal(jax.random.key(0), flat.shape, flat.dtype)
     basis = jnp.zeros((count + 1, flat.size), flat.dtype).at[0].set(v / jnp.linalg.norm(v))
     return jax.lax.fori_loop(0, count, turn, (basis, jnp.zeros((count + 1, count), flat.dtype)))[1]
+
+
+_HESSENBERG = Program(_arnoldi, lambda field, y0, *_: y0)
+
+
+def jacobian_of(field: VectorField, y0: PyTree, args: PyTree = None) -> Float[np.ndarray, "n n"]:
+    """The dense Jacobian df/dy at a small state.
+
+    **Arguments:** as of `eigenvalues`.
+    """
+    return np.asarray(_JACOBIAN(field, y0, args), float)
+
+
+def _jacobian(field: VectorField, y0: PyTree, args: PyTree) -> Array:
+    flat, back = ravel_pytree(y0)
+    return jax.jacfwd(lambda x: ravel_pytree(field(jnp.zeros((), x.dtype), back(x), args))[0])(flat)
+
+
+_JACOBIAN = Program(_jacobian)
 
 
 def fastest_change(field: VectorField, y0: PyTree, args: PyTree = None) -> float:

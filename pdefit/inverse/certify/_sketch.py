@@ -2,14 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from pdefit._util.program import Program
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
@@ -113,18 +113,18 @@ def _few(x: Float[Array, "..."]) -> Float[Array, " k"]:
     return jnp.sum(jnp.pad(flat, (0, -flat.size % count)).reshape(-1, count), axis=0)
 
 
-SKETCH: Callable = eqx.filter_jit(sketch)
-
-
-@eqx.filter_jit
-def push_sketch(
-    objective: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]
-) -> tuple[Sketch, Sketch]:
-    """The sketch and its derivative along v, by forward mode."""
+def _push(objective: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Sketch, Sketch]:
     return jax.jvp(lambda x: sketch(objective, x), (theta,), (v,))
 
 
-@eqx.filter_jit
-def pull_sketch(objective: AbstractObjective, theta: Float[Array, " p"], cotangent: Sketch) -> Float[Array, " p"]:
-    """The derivative of <cotangent, sketch> by the adjoint."""
+def _pull(objective: AbstractObjective, theta: Float[Array, " p"], cotangent: Sketch) -> Float[Array, " p"]:
     return jax.vjp(lambda x: sketch(objective, x, _half_square), theta)[1](cotangent)[0]
+
+
+def _states(objective: AbstractObjective, *_: Any) -> PyTree:
+    return objective.problem.y0
+
+
+SKETCH = Program(sketch, _states)
+# the sketch and its derivative along v, by forward mode; and the derivative of <cotangent, sketch> by the adjoint
+push_sketch, pull_sketch = Program(_push, _states), Program(_pull, _states)

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from pdefit.integrate.adaptive.tolerance import Adaptive
-from pdefit.integrate.loop.eigenvalues import fastest_change
+from pdefit.integrate.loop.eigenvalues import fastest_change, jacobian_of
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.integrate.solvers.rkc import RKC
@@ -76,7 +76,8 @@ def choose_solver(
 
     steps = Adaptive(rtol=1e-5, atol=1e-8) if adaptive else None
     if flat.size <= _SMALL:
-        fastest = float(-np.min(np.linalg.eigvals(np.asarray(jax.jit(jax.jacfwd(rate))(flat))).real, initial=0.0))
+        matrix = jacobian_of(system.vector_field, y0, args)
+        fastest = float(-np.min(np.linalg.eigvals(matrix).real, initial=0.0))
         count = fastest * span / _REACH
         if count > _MANY_STEPS:
             reason = f"stiff: explicit steps would be {count:.1e}, since some direction decays at {fastest:.2g}"

@@ -3,16 +3,15 @@
 A chunk takes about a second, or 64 evaluations. Between chunks a fit reports, saves its state and can be interrupted.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
+from pdefit._util.program import Program
 from pdefit._util.round_off import round_off
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -59,7 +58,7 @@ def _advance(
     return lax.while_loop(running, body, (jnp.zeros((), int), carry, empty_log(functional)))
 
 
-_ADVANCE: Callable = eqx.filter_jit(_advance)
+_ADVANCE = Program(_advance, lambda functional, *_: functional.problem.y0)
 
 
 def _with_arrays(optimizer: AbstractOptimizer) -> AbstractOptimizer:
@@ -120,7 +119,7 @@ def advance_unlogged(
     return lax.while_loop(lambda loop: (loop[0] < limit) & ~loop[1].done, body, start)
 
 
-_LOGGED: Callable = eqx.filter_jit(_logged)
+_LOGGED = Program(_logged)
 
 
 def one_by_one(

@@ -1,18 +1,26 @@
 """A batch of members under way: their optimizers advance together, each until it has finished."""
 
+from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
+from pdefit._util.program import Program
 from pdefit.integrate.loop.batch import AbstractBatch, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry, advance_unlogged
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, straight
+
+
+def _states(members: Members, *_: Any) -> PyTree:
+    return members.stack.common.problem.y0, members.stack.own.problem.y0
+
+
+_compiled = partial(Program, states=_states)
 
 
 def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"]) -> Carry:
@@ -21,7 +29,7 @@ def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B
     return _begun(members, optimizer, theta, members.boxes)
 
 
-@eqx.filter_jit
+@_compiled
 def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"], ends: tuple) -> Carry:
     def one(functional: Any, start: Array, lower: Array, upper: Array) -> Carry:
         values = (functional.count + functional.continuity_values).astype(jnp.float64)
@@ -48,7 +56,7 @@ def advanced(
     return np.asarray(taken), carry
 
 
-@eqx.filter_jit
+@_compiled
 def _advanced(
     members: Members, optimizer: AbstractOptimizer, carry: Carry, limit: Array | np.ndarray, batch: AbstractBatch
 ) -> tuple[Array, Carry]:
@@ -58,13 +66,13 @@ def _advanced(
     return members.each(one, carry, limit, batch=batch)
 
 
-@eqx.filter_jit
+@_compiled
 def values(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array]:
     """J of every member."""
     return (members.each(lambda functional, x: functional.value(x), theta, batch=batch),)
 
 
-@eqx.filter_jit
+@_compiled
 def equations(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array, Array, Array]:
     """J, its gradient and the Gauss-Newton matrix of every member."""
 
@@ -75,13 +83,13 @@ def equations(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch
     return members.each(one, theta, batch=batch)
 
 
-@eqx.filter_jit
+@_compiled
 def gradients(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array, Array, Array]:
     """J, its gradient and the growth of the adjoint of every member."""
     return members.each(lambda functional, x: functional.watched_gradient(x), theta, batch=batch)
 
 
-@eqx.filter_jit
+@_compiled
 def step_errors(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array]:
     """The largest error of the adaptive steps of every member."""
     return (members.each(lambda functional, x: functional.step_error(x), theta, batch=batch),)

@@ -1,12 +1,12 @@
 """Compiled evaluations of functionals, one program for each kind of functional."""
 
-from collections.abc import Callable
+from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
+from pdefit._util.program import Program
 from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
@@ -16,12 +16,16 @@ from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
 Equations = tuple[SegmentNormalEquations | RecordingEquations, tuple[Array, Array, Array | ArrowEquations]]
 
 
-VALUE: Callable = eqx.filter_jit(lambda functional, theta: functional.value(theta))
+def _states(functional: AbstractObjective, *_: Any) -> PyTree:
+    return functional.problem.y0
+
+
+VALUE = Program(lambda functional, theta: functional.value(theta), _states)
 # value, gradient and growth of the adjoint, as optimizers are given them
-GRADIENT: Callable = eqx.filter_jit(lambda functional, theta: functional.watched_gradient(theta))
-PRODUCT: Callable = eqx.filter_jit(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
-RESIDUALS: Callable = eqx.filter_jit(lambda functional, theta: functional.residuals(theta))
-WEIGHTED: Callable = eqx.filter_jit(lambda functional, theta: functional.trajectories(theta, lambda r: r)[0])
+GRADIENT = Program(lambda functional, theta: functional.watched_gradient(theta), _states)
+PRODUCT = Program(lambda functional, theta, v: functional.gauss_newton_product(theta, v), _states)
+RESIDUALS = Program(lambda functional, theta: functional.residuals(theta), _states)
+WEIGHTED = Program(lambda functional, theta: functional.trajectories(theta, lambda r: r)[0], _states)
 
 
 def _equations(functional, theta):
@@ -30,7 +34,7 @@ def _equations(functional, theta):
 
 
 # the normal equations of every group of residuals, and their total: one program for fits, certificates and intervals
-EQUATIONS: Callable = eqx.filter_jit(_equations)
+EQUATIONS = Program(_equations, _states)
 
 
 class LowestEquations:
