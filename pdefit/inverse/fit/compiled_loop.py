@@ -30,11 +30,12 @@ class Carry(NamedTuple):
 
 
 class EvaluationLog(NamedTuple):
-    loss: Array
-    gradient_norm: Array
-    accepted: Array
-    theta: Array
-    growth: Array
+    # arrays of NumPy, or of JAX inside a program
+    loss: Any
+    gradient_norm: Any
+    accepted: Any
+    theta: Any
+    growth: Any
 
 
 def advance(
@@ -55,7 +56,7 @@ def _advance(
         evaluation = optimizer.evaluate(functional, carry.state)
         return i + 1, *_logged(optimizer, carry, log, i, evaluation)
 
-    return lax.while_loop(running, body, (jnp.zeros((), int), carry, empty_log(functional)))
+    return lax.while_loop(running, body, (jnp.zeros((), int), carry, jax.tree.map(jnp.asarray, empty_log(functional))))
 
 
 _ADVANCE = Program(_advance, lambda functional, *_: functional.problem.y0)
@@ -73,8 +74,8 @@ def _with_arrays(optimizer: AbstractOptimizer) -> AbstractOptimizer:
 
 def empty_log(functional: AbstractObjective) -> EvaluationLog:
     """An empty log with room for the evaluations of a chunk."""
-    p = functional.controls.tabulated.size
-    return EvaluationLog(jnp.zeros(MOST), jnp.zeros(MOST), jnp.zeros(MOST, bool), jnp.zeros((MOST, p)), jnp.zeros(MOST))
+    many, p = np.zeros(MOST), functional.controls.tabulated.size
+    return EvaluationLog(many, many, np.zeros(MOST, bool), np.zeros((MOST, p)), many)
 
 
 def _next_carry(optimizer: AbstractOptimizer, carry: Carry, evaluation: Evaluation) -> tuple[Carry, Array]:
@@ -119,17 +120,20 @@ def advance_unlogged(
     return lax.while_loop(lambda loop: (loop[0] < limit) & ~loop[1].done, body, start)
 
 
-_LOGGED = Program(_logged)
+_NEXT = Program(_next_carry)
 
 
 def one_by_one(
     evaluated: Any, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
 ) -> tuple[int, Carry, EvaluationLog]:
     """Up to `limit` evaluations one after the other, by `evaluated`, and the log of each."""
-    taken, log, numbered = 0, empty_log(functional), _with_arrays(optimizer)
+    taken, log, numbered = 0, jax.tree.map(np.array, empty_log(functional)), _with_arrays(optimizer)
     while taken < limit and not bool(carry.done):
-        evaluation = optimizer.evaluate(evaluated, carry.state)
-        carry, log = _LOGGED(numbered, carry, log, jnp.asarray(taken), evaluation)
+        evaluation, theta = optimizer.evaluate(evaluated, carry.state), optimizer.ask(carry.state)
+        carry, accepted = _NEXT(numbered, carry, evaluation)
+        row = evaluation.value, np.linalg.norm(evaluation.gradient), accepted, theta, evaluation.growth
+        for column, x in zip(log, row, strict=True):
+            column[taken] = np.asarray(x)[: column[taken].size] if column.ndim > 1 else x
         taken += 1
     return taken, carry, log
 

@@ -134,7 +134,7 @@ class Traced(AbstractDriver):
             compiled = SimpleNamespace(normal_equations=functools.partial(self.normal_equations, functional))
             return chunk.one_by_one(compiled, functional, optimizer, carry, limit)
         taken, carry, log = jax.block_until_ready(chunk.advance(functional, optimizer, carry, jnp.asarray(limit)))
-        return int(taken), on_one_device(carry), log
+        return int(taken), on_one_device(carry), jax.device_get(log)
 
     def value(self, functional, theta):
         return VALUE(functional, theta)

@@ -29,7 +29,8 @@ class ArrowEquations(eqx.Module):
 
     - `half_square`: J of each recording, (E,). What belongs to shared unknowns alone is divided among all.
     - `gradient`, `matrix`: its J_r^T r and J_r^T J_r, (E, c) and (E, c, c).
-    - `shared`, `own`: the elements of theta that these are, (s,) and (E, q). What lies beyond theta is held.
+    - `shared`, `own`: the elements of theta that these are, (s,) and (E, q). What lies beyond theta is held. `own` is
+      None for one record whose unknowns are those of theta, in their order.
     - `sums`: the Jacobian of residuals that couple recordings, linear ones, (g, p).
     """
 
@@ -37,15 +38,14 @@ class ArrowEquations(eqx.Module):
     gradient: Float[Array, "E c"]
     matrix: Float[Array, "E c c"]
     shared: Int[Array | np.ndarray, " s"]
-    own: Int[Array | np.ndarray, "E q"]
+    own: Int[Array | np.ndarray, "E q"] | None
     sums: Float[Array | np.ndarray, "g p"]
 
     @staticmethod
     def single(value: Float[Array, ""], gradient: Float[Array, " p"], matrix: Float[Array, "p p"]) -> "ArrowEquations":
         """The normal equations of one record."""
-        p = gradient.size
-        places = np.zeros(0, int), np.arange(p)[None]
-        return ArrowEquations(value[None], gradient[None], matrix[None], *places, np.zeros((0, p)))
+        each = jnp.reshape(value, 1), gradient[None], matrix[None]
+        return ArrowEquations(*each, np.zeros(0, int), None, np.zeros((0, gradient.size)))
 
     @property
     def separate(self) -> bool:
@@ -61,6 +61,8 @@ class ArrowEquations(eqx.Module):
     @property
     def columns(self) -> Int[Array, "E c"]:
         """The elements of theta that belong to each recording."""
+        if self.own is None:
+            return jnp.arange(self.sums.shape[1])[None]
         return jnp.concatenate([jnp.tile(self.shared, (len(self.own), 1)), self.own], axis=1)
 
     @property
@@ -70,11 +72,12 @@ class ArrowEquations(eqx.Module):
 
     def parts(self, v: Shaped[Array, " p"]) -> Shaped[Array, "E c"]:
         """The part of a vector that belongs to each recording, 0 if something is held."""
-        return jnp.asarray(v).at[self.columns].get(mode="fill", fill_value=0)
+        v = jnp.asarray(v)
+        return v[None] if self.own is None else v.at[self.columns].get(mode="fill", fill_value=0)
 
     def added(self, parts: Float[Array, "E c"]) -> Float[Array, " p"]:
         """The sum of one vector for each recording."""
-        return added(parts, self.columns, self.sums.shape[1])
+        return parts[0] if self.own is None else added(parts, self.columns, self.sums.shape[1])
 
     def only(self, each: Bool[Array, " E"], others: "ArrowEquations") -> "ArrowEquations":
         """These equations for some recordings, and other equations for the rest."""
@@ -113,6 +116,9 @@ class ArrowEquations(eqx.Module):
         free = self.parts(~held)
         matrix = jnp.where(free[:, :, None] & free[:, None, :], self.matrix, 0.0)
         lift, right = jnp.where(held, 1.0, shift), jnp.where(held, 0.0, right)
+        if self.own is None:
+            root = separate(matrix + jnp.diag(lift)[None])
+            return root.transposed(root.inverse(right[None, :, None]))[0, :, 0]
         sums = jnp.where(held[None], 0.0, self.sums)
         # what is beyond theta is held, too
         own = matrix[:, s:, s:] + jax.vmap(jnp.diag)(jnp.asarray(lift).at[self.own].get(mode="fill", fill_value=1.0))
