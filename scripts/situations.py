@@ -33,7 +33,7 @@ from situations_rows import FITTED, MISSES, ROWS, Row, Section
 import pdefit
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime.environment import forget_programs, prepare
-from pdefit.inverse.objective.compiled import RESIDUALS, WEIGHTED
+from pdefit.inverse.objective.compiled import PARTS, RESIDUALS
 
 EQUATIONS = Path(__file__).with_name("situations_equations.py")
 # a term is visible beyond the first, and invisible below the second
@@ -146,7 +146,7 @@ def projected_score(exp: Experiment, found: Any, missing: Any) -> np.ndarray:
     else:
         layout, sigma = functional.layout, functional.observations.sigma
         parts = dict[str, jax.Array]()
-        for name, residual in WEIGHTED(functional, theta).items():
+        for name, residual in PARTS(functional, theta).observed.items():
             fitted = np.asarray(functional.fitted(name))
             width = np.broadcast_to(sigma[name], functional.observations.values[name].shape)[layout.index]
             seen = np.asarray(functional.observations.values[name])[layout.index] + np.asarray(residual) * width

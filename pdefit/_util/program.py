@@ -7,6 +7,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.trees import is_traced
@@ -17,7 +18,7 @@ TRIED = ("0.10.1",)
 # small states they gain nothing.
 _EMITTERS = "xla_cpu_use_fusion_emitters"
 # values of a state from which on faster kernels are worth their compilation
-_MANY = 1000
+SMALL = 1000
 
 
 class Program:
@@ -28,17 +29,16 @@ class Program:
     **Arguments:**
 
     - `function`: the function, of arrays and trees.
-    - `states`: from its arguments to the states that it steps. By default it steps none, and compiles fast.
+    - `size`: from its arguments to the number of values of the states that it steps; by default none.
     """
 
-    def __init__(self, function: Callable, states: Callable[..., PyTree] | None = None):
+    def __init__(self, function: Callable, size: Callable[..., int] = lambda *_: 0):
         functools.update_wrapper(self, function)
-        self._function, self._states = function, states
+        self._function, self._size = function, size
         self._quick, self._fast = (eqx.filter_jit(function, **_options(fast)) for fast in (False, True))
 
     def _suited(self, args: tuple) -> Any:
-        states = () if self._states is None else jax.tree.leaves(self._states(*args))
-        return self._fast if sum(x.size for x in states) >= _MANY else self._quick
+        return self._fast if self._size(*args) >= SMALL else self._quick
 
     def __call__(self, *args: Any) -> Any:
         # part of another program, whose options hold
@@ -55,3 +55,8 @@ def _options(fast: bool) -> dict[str, Any]:
     """The options of `jax.jit` for fast kernels, or for a fast compilation."""
     known = importlib.metadata.version("jaxlib") in TRIED
     return {"compiler_options": {_EMITTERS: fast}} if known else {}
+
+
+def values_of(tree: PyTree) -> int:
+    """The number of values of all arrays of a tree."""
+    return sum(np.size(x) for x in jax.tree.leaves(tree))

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from pdefit._util.program import Program
+from pdefit._util.program import Program, values_of
 from pdefit._util.trees import demand_float64
 from pdefit.integrate.adaptive.controller import adaptive_grid
 from pdefit.integrate.adaptive.tolerance import Adaptive
@@ -117,7 +117,7 @@ def _run(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:
     return store_all(stepper.prepared(grid), y0, grid, lambda y, _: y, inputs)[1]
 
 
-_STATES = Program(_run, lambda stepper, y0, grid: y0)
+_STATES = Program(_run, lambda stepper, y0, grid: values_of(y0))
 
 
 def states(system: AbstractSystem, y0: PyTree, ts: np.ndarray, numerics: Numerics, *, t0: float) -> PyTree:

@@ -18,7 +18,7 @@ from pdefit.analysis.goodness.holdout import withhold
 from pdefit.data.observations import Observations
 from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.members.members import Members
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import value_of
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import Single
 from pdefit.systems.terms.expression import Expression
@@ -277,6 +277,6 @@ def _predicted(found: Discovery, record: Observations, fitted: int) -> tuple[Fou
     whole = whole.cut_anew(Single(), jnp.asarray(found.best.theta))
     values = max(whole.observed_values, 1)
     return tuple(
-        dataclasses.replace(one, held_out=2 * float(VALUE(whole, jnp.asarray(one.theta))) / values)
+        dataclasses.replace(one, held_out=2 * float(value_of(whole, jnp.asarray(one.theta))) / values)
         for one in found.found
     )

@@ -17,7 +17,7 @@ from pdefit.analysis.goodness.structure import SURE, structures
 from pdefit.data.known import Known
 from pdefit.inverse.controls.paths import holder
 from pdefit.inverse.fit.result import Fit
-from pdefit.inverse.objective.compiled import VALUE, sum_of_squares
+from pdefit.inverse.objective.compiled import sum_of_squares, value_of
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.held import Held
 from pdefit.systems.interpolant import Interpolant
@@ -151,5 +151,5 @@ def size_of_gaps(functional: Functional, theta: Float[Array, " p"], residuals: M
     if not functional.continuity_values:
         return 0.0
     rest = sum_of_squares(dict(residuals)) + 2 * float(functional.extra_value(theta))
-    square = 2 * float(VALUE(functional, theta)) - rest
+    square = 2 * float(value_of(functional, theta)) - rest
     return float(np.sqrt(max(square, 0.0) / functional.continuity_values))

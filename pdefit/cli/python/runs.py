@@ -21,7 +21,7 @@ from pdefit.cli.run.recorded import at_best, open_run, same_problem
 from pdefit.cli.runtime.console import Console
 from pdefit.cli.runtime.equations import using
 from pdefit.data.readers.fields import lazy_fields
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import value_of
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.history import read_history
@@ -152,7 +152,7 @@ class Run:
             saved.origin["hashes"],
             fingerprint(exp.functional),
             self.directory,
-            same_loss=lambda: self._has_loss(float(VALUE(functional, theta))),
+            same_loss=lambda: self._has_loss(float(value_of(functional, theta))),
         )
         return jax.block_until_ready(functional.at(theta))
 

@@ -43,7 +43,7 @@ from pdefit.data.noise import describe
 from pdefit.inverse.fit import fit as fitting
 from pdefit.inverse.fit.refused_combinations import refuse
 from pdefit.inverse.fit.unstable_steps import step_choice
-from pdefit.inverse.objective.compiled import WEIGHTED
+from pdefit.inverse.objective.compiled import PARTS
 from pdefit.output.store.fit_checkpoint import Saved
 from pdefit.output.store.summary import EvidenceSection, IntervalsSection, Summary
 from pdefit.output.store.tables import ParameterRow, write_parameters
@@ -262,7 +262,7 @@ def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:
     """Seconds of one evaluation of the last optimizer, and of the forward run to the residuals, which are kept."""
     # compiled first, so that the run alone is timed
     for part in found.recordings:
-        compile_ahead(WEIGHTED, part.functional, part.theta)
+        compile_ahead(PARTS, part.functional, part.theta)
     start = time.perf_counter()
     for part in found.recordings:
         _ = part.residuals

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from pdefit.cli.runtime.terminal import say
 from pdefit.inverse.fit.result import Fit
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import value_of
 from pdefit.inverse.objective.smooth_tangents import inexact_bias
 from pdefit.inverse.uncertainty.intervals import Intervals
 
@@ -29,7 +29,7 @@ def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[s
     bias, names = inexact_bias(functional, jnp.asarray(found.theta)), functional.controls.names()
     error = np.full(bias.size, np.nan)
     theta = jnp.asarray(found.theta)
-    if not float(VALUE(functional, theta + jnp.asarray(bias))) < found.loss:
+    if not float(value_of(functional, theta + jnp.asarray(bias))) < found.loss:
         line = (
             "smooth tangents of hard switches: the distance to the minimum is unknown, because J is too rough at that scale "
             "(thresholds are crossed somewhere within a step); set a smaller dt"

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, Float, PyTree
 
 from pdefit._util.failing_operation import origin
-from pdefit._util.program import Program
+from pdefit._util.program import Program, values_of
 from pdefit._util.trees import named_fields
 from pdefit.integrate.solvers.etdrk4 import ETDRK4
 from pdefit.integrate.solvers.explicit import AbstractExplicit
@@ -43,9 +43,8 @@ def eigenvalues(field: VectorField, y0: PyTree, args: PyTree = None) -> Complex[
     - `y0`: the state.
     - `args`: exogenous inputs.
     """
-    leaves = jax.tree.leaves(y0)
-    size = sum(np.size(x) for x in leaves)
-    if not 0 < size <= _LARGEST or not jnp.issubdtype(np.result_type(*leaves), np.floating):
+    size = values_of(y0)
+    if not 0 < size <= _LARGEST or not jnp.issubdtype(jnp.result_type(*jax.tree.leaves(y0)), np.floating):
         return np.zeros(0, complex)
     if size <= _PRODUCTS:
         matrix = jacobian_of(field, y0, args)
@@ -79,7 +78,7 @@ def _arnoldi(field: VectorField, y0: PyTree, args: PyTree, count: int) -> Array:
     return jax.lax.fori_loop(0, count, turn, (basis, jnp.zeros((count + 1, count), flat.dtype)))[1]
 
 
-_HESSENBERG = Program(_arnoldi, lambda field, y0, *_: y0)
+_HESSENBERG = Program(_arnoldi, lambda field, y0, *_: values_of(y0))
 
 
 def jacobian_of(field: VectorField, y0: PyTree, args: PyTree = None) -> Float[np.ndarray, "n n"]:

@@ -13,10 +13,11 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from pdefit._util.trees import cast
 from pdefit.adjoints.base import ROUND_OFF
+from pdefit.inverse.certify._by_jacobian import ByJacobian
 from pdefit.inverse.certify._record import Check
 from pdefit.inverse.certify._residual_checks import against_differences
 from pdefit.inverse.certify._scaled_residuals import MOST_AMPLIFIED, Residuals
-from pdefit.inverse.certify._sketch import KEPT, SKETCH, signs
+from pdefit.inverse.certify._sketch import KEPT, Sketched
 from pdefit.inverse.certify.direction import alike, direction
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -98,7 +99,9 @@ class Certified:
         v = direction(self.whole.controls, theta, jax.random.fold_in(key, 1))
         if self.handed and not self.one_by_one:
             v = alike(self.whole.controls, v, np.asarray(self.handed[2].diagonal()))
-        self.residuals = Residuals(self.whole, theta, v, self.few)
+        # what the fit uses is tested: a Jacobian that is held, or sums along the trajectories
+        self.source = ByJacobian() if alone and self.whole.small and not self.kind else Sketched()
+        self.residuals = Residuals(self.whole, theta, v, self.few, self.source)
         hidden = self.residuals.finite and self.residuals.moved is None
         # a reverse rule leaves gradients alone
         self.used = dataclasses.replace(used, gradient=True, products=False, normal_equations=False) if hidden else used
@@ -111,7 +114,8 @@ class Certified:
         part, own = shortened(self.whole, self.theta, self.scope["observations"])
         if part is self.whole:
             return self.residuals
-        return Residuals(part, own, direction(part.controls, own, jax.random.fold_in(self.key, 1)), self.few)
+        v = direction(part.controls, own, jax.random.fold_in(self.key, 1))
+        return Residuals(part, own, v, self.few, self.source)
 
     @functools.cached_property
     def together(self) -> Check:
@@ -147,7 +151,7 @@ class Certified:
         # observations that a driver reads from a file cannot be shifted
         if isinstance(self.driver, Hosted) and self.driver.targets is not None:
             return self.whole
-        data, drawn = self.whole.observations, signs(self.whole.parts(self.theta)[0][0])
+        data, drawn = self.whole.observations, self.source.signs(self.whole)
 
         def shift(n: str) -> Array:
             moved = np.asarray(data.values[n]) + self.levels[n] * np.asarray(drawn[n]) * np.asarray(data.sigma[n])
@@ -157,9 +161,9 @@ class Certified:
         return eqx.tree_at(lambda f: f.observations.values, self.whole, values)
 
     @functools.cached_property
-    def shifted_value(self) -> Array:
+    def shifted_value(self) -> Array | np.ndarray:
         """J of the shifted objective, by a run of its residuals alone."""
-        return SKETCH(self.shifted, self.theta).half_square
+        return self.source.at(self.shifted, self.theta).half_square
 
     @functools.cached_property
     def shifted_single(self) -> AbstractObjective:

@@ -10,11 +10,10 @@ from pdefit._util.errors import with_space
 from pdefit.integrate.loop.eigenvalues import not_finite
 from pdefit.inverse.certify._record import Check, over
 from pdefit.inverse.certify._scaled_residuals import Residuals, norm
-from pdefit.inverse.certify._sketch import Sketch, push_sketch
+from pdefit.inverse.certify._sketch import Sketch
 from pdefit.inverse.certify._taylor import Differences, Line, differences
 from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.fit.unstable_steps import halved
-from pdefit.inverse.objective.variants import with_tangents
 from pdefit.systems.time_series import kinked
 
 # The largest relative error of a tangent against differences. More passes only where measured round-off is larger, and
@@ -49,7 +48,7 @@ def against_differences(
         return found
     # a wrong rule is wrong beside the kink as well
     aside = theta + _ASIDE * direction(objective.controls, theta, jax.random.key(1))
-    near = Residuals(objective, aside, v, residuals.few)
+    near = Residuals(objective, aside, v, residuals.few, residuals.source)
     beside = _at_theta(near, path, v, near.tangent(v)) if near.finite else found
     if beside.limit > COARSE or beside.detail["finding"] not in ("right", "kink"):
         return found
@@ -139,7 +138,9 @@ def of_steps(residuals: Residuals, v: Array, tangent: Sketch) -> float:
 def _at_half_the_step(residuals: Residuals, v: Array) -> np.ndarray:
     """The scaled tangent along v of the objective with half the steps."""
     finer, theta = residuals.objective.each(halved, residuals.theta)
-    return push_sketch(with_tangents(finer), theta, v)[1].scaled(residuals.sizes)
+    pushed = residuals.source.push(finer, theta, v)
+    assert pushed is not None
+    return pushed[1].scaled(residuals.sizes)
 
 
 _REMEDIES = {

@@ -9,11 +9,10 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from pdefit._util.round_off import round_off
+from pdefit.inverse.certify._by_jacobian import ByJacobian
 from pdefit.inverse.certify._record import over
-from pdefit.inverse.certify._sketch import SKETCH, Sketch, pull_sketch, push_sketch
+from pdefit.inverse.certify._sketch import Sketch, Sketched, pull_sketch
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.spread import at_points
-from pdefit.inverse.objective.variants import with_tangents
 
 # Two derivatives of one map differ by its round-off, which the way back may amplify by this. Never more is allowed.
 _AMPLIFIED, MOST_AMPLIFIED = 1e3, 1e-5
@@ -33,15 +32,15 @@ class Residuals:
     - `theta`: the point, (p,).
     - `v`: the direction, (p,).
     - `few`: whether few differences decide where they fit.
+    - `source`: what evaluates them.
 
     Differences that measure the round-off set `measured_noise`.
     """
 
-    def __init__(self, objective: AbstractObjective, theta: Array, v: Array, few: bool):
-        self.objective, self.theta, self.v, self.few = objective, theta, v, few
-        self._pushed = with_tangents(objective)
+    def __init__(self, objective: AbstractObjective, theta: Array, v: Array, few: bool, source: Sketched | ByJacobian):
+        self.objective, self.theta, self.v, self.few, self.source = objective, theta, v, few, source
         self.measured_noise: float | None = None
-        self.here, self.moved = self._push(v) or (jax.device_get(SKETCH(objective, theta)), None)
+        self.here, self.moved = self._push(v) or (source.at(objective, theta), None)
         self.finite = all(bool(np.all(np.isfinite(k))) for k in self.here.kinds)
         if self.finite:
             self.change = self.moved or self._difference(1e-4)
@@ -49,11 +48,11 @@ class Residuals:
             self._largest = max(1.0, float(np.max(np.abs(self.here.scaled(self.sizes)))))
 
     def __call__(self, theta: Array | np.ndarray) -> np.ndarray:
-        return SKETCH(self.objective, jnp.asarray(theta)).scaled(self.sizes)
+        return self.source.at(self.objective, jnp.asarray(theta)).scaled(self.sizes)
 
     def each(self, points: list[Array | np.ndarray]) -> list[np.ndarray]:
         """The residuals at several points, on cores that the trajectories leave idle."""
-        found = at_points(SKETCH, self.objective, [jnp.asarray(x) for x in points])
+        found = self.source.each(self.objective, [jnp.asarray(x) for x in points])
         return [one.scaled(self.sizes) for one in found]
 
     def noise(self) -> float:
@@ -79,7 +78,7 @@ class Residuals:
         """The largest residual at theta of data that vanish."""
         zeros = jax.tree.map(jnp.zeros_like, self.objective.observations.values)
         empty = eqx.tree_at(lambda f: f.observations.values, self.objective, zeros)
-        return float(np.max(np.abs(SKETCH(empty, self.theta).scaled(self.sizes))))
+        return float(np.max(np.abs(self.source.at(empty, self.theta).scaled(self.sizes))))
 
     def limit(self, accuracy: float) -> float:
         """The largest difference between two derivatives that passes.
@@ -92,7 +91,7 @@ class Residuals:
 
     def _difference(self, step: float) -> Sketch:
         """The derivative of the sketch along v, about, by a difference."""
-        ahead, behind = (SKETCH(self.objective, self.theta + s * self.v) for s in (step, -step))
+        ahead, behind = (self.source.at(self.objective, self.theta + s * self.v) for s in (step, -step))
         return jax.tree.map(lambda a, b: (a - b) / (2 * step), ahead, behind)
 
     def tangent(self, v: Array) -> Sketch | None:
@@ -102,12 +101,7 @@ class Residuals:
 
     def _push(self, v: Array) -> tuple[Sketch, Sketch] | None:
         """The sketch and its derivative along v; None where a reverse rule hides it."""
-        try:
-            # numbers, because each operation of JAX on an own shape would be a program
-            return jax.device_get(push_sketch(self._pushed, self.theta, v))
-        except TypeError:
-            # an adjoint, or equations, with a reverse rule of their own
-            return None
+        return self.source.push(self.objective, self.theta, v)
 
     def size(self, v: Array) -> float:
         """About the norm of the derivative along v, by a difference."""

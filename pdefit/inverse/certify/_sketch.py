@@ -1,7 +1,7 @@
 """Sketches of residuals: few random sums that keep norms, gathered while the trajectories run."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +13,8 @@ from pdefit._util.program import Program
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
+from pdefit.inverse.objective.spread import at_points
+from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.shooting.continuity import gaps
 
 # numbers that are kept of one variable at one observation
@@ -33,9 +35,9 @@ class Sketch(NamedTuple):
     - `change`: J again, with |J_r v|^2 as its derivative along v, in forward mode only.
     """
 
-    kinds: tuple[Float[Array, " _"], ...]
-    half_square: Float[Array, ""]
-    change: Float[Array, ""]
+    kinds: tuple[Float[Array | np.ndarray, " _"], ...]
+    half_square: Float[Array | np.ndarray, ""]
+    change: Float[Array | np.ndarray, ""]
 
     def scaled(self, sizes: tuple[float, ...]) -> Float[np.ndarray, " M"]:
         """All sums in one vector, each kind divided by its size."""
@@ -89,7 +91,7 @@ def _one(functional: Functional, theta: Float[Array, " p"], change: Callable[[Py
 
     def sums_of(residuals: dict[str, Array]) -> tuple[dict[str, Array], Array, Array]:
         exact = {name: r.astype(jnp.float64) for name, r in residuals.items()}
-        return {name: _few(r * drawn[name]) for name, r in exact.items()}, _half_square(exact), change(exact)
+        return {name: few_sums(r * drawn[name]) for name, r in exact.items()}, _half_square(exact), change(exact)
 
     (sums, half_squares, changes), ends = functional.trajectories(theta, sums_of)
     between = gaps(*functional.ends_and_starts(theta, ends)).astype(jnp.float64)
@@ -106,11 +108,13 @@ def _one(functional: Functional, theta: Float[Array, " p"], change: Callable[[Py
     return Sketch(tuple(map(jnp.ravel, kinds)), half_square, jnp.sum(changes) + change(rest))
 
 
-def _few(x: Float[Array, "..."]) -> Float[Array, " k"]:
-    """A few sums of elements that lie far apart."""
-    flat = jnp.ravel(x)
-    count = min(flat.size, KEPT)
-    return jnp.sum(jnp.pad(flat, (0, -flat.size % count)).reshape(-1, count), axis=0)
+def few_sums(x: Any, lead: int = 0) -> Any:
+    """A few sums of elements that lie far apart, of everything behind the leading axes."""
+    module = np if isinstance(x, np.ndarray) else jnp
+    flat = x.reshape(*x.shape[:lead], -1)
+    count = min(flat.shape[-1], KEPT)
+    padded = module.pad(flat, [(0, 0)] * lead + [(0, -flat.shape[-1] % count)])
+    return module.sum(padded.reshape(*x.shape[:lead], -1, count), axis=-2)
 
 
 def _push(objective: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]) -> tuple[Sketch, Sketch]:
@@ -121,10 +125,32 @@ def _pull(objective: AbstractObjective, theta: Float[Array, " p"], cotangent: Sk
     return jax.vjp(lambda x: sketch(objective, x, _half_square), theta)[1](cotangent)[0]
 
 
-def _states(objective: AbstractObjective, *_: Any) -> PyTree:
-    return objective.problem.y0
-
-
-SKETCH = Program(sketch, _states)
+_program = functools.partial(Program, size=lambda objective, *_: objective.state_size)
+SKETCH = _program(sketch)
 # the sketch and its derivative along v, by forward mode; and the derivative of <cotangent, sketch> by the adjoint
-push_sketch, pull_sketch = Program(_push, _states), Program(_pull, _states)
+push_sketch, pull_sketch = _program(_push), _program(_pull)
+
+
+class Sketched:
+    """Sketches of residuals and of their tangents, gathered while the trajectories run."""
+
+    def signs(self, objective: AbstractObjective) -> dict[str, Array]:
+        """The random signs of the residuals of one observation, by variable."""
+        return signs(objective.parts(objective.theta0)[0][0])
+
+    def at(self, objective: AbstractObjective, theta: Array) -> Sketch:
+        """The sketch of the residuals at theta."""
+        return jax.device_get(SKETCH(objective, theta))
+
+    def each(self, objective: AbstractObjective, points: Sequence[Array]) -> Iterator[Sketch]:
+        """The sketches at several points, on cores that trajectories leave idle."""
+        return at_points(SKETCH, objective, points)
+
+    def push(self, objective: AbstractObjective, theta: Array, v: Array) -> tuple[Sketch, Sketch] | None:
+        """The sketch at theta and its derivative along v; None where a reverse rule hides it."""
+        try:
+            # numbers, because each operation of JAX on an own shape would be a program
+            return jax.device_get(push_sketch(with_tangents(objective), theta, v))
+        except TypeError:
+            # an adjoint, or equations, with a reverse rule of their own
+            return None

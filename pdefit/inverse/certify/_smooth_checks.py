@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import WEIGHTED, normal_equations
+from pdefit.inverse.objective.compiled import PARTS, normal_equations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.shift_with_finer_steps import with_residuals_moved
 
@@ -90,12 +90,12 @@ def _remedy(pair: _Pair) -> str:
 def _pairs(functional: Functional, theta: Float[Array, " p"]) -> list[_Pair]:
     """The comparison for every element of theta."""
     _, base, matrix = normal_equations(functional, theta)
-    steps, here = _ACROSS * functional.controls.sizes(theta), WEIGHTED(functional, theta)
+    steps, here = _ACROSS * functional.controls.sizes(theta), PARTS(functional, theta).observed
     pairs = []
     for k, name in enumerate(functional.controls.names()):
         e = jnp.zeros(theta.size).at[k].set(steps[k])
-        ahead = _less(WEIGHTED(functional, theta + e), here)
-        back = _less(here, WEIGHTED(functional, theta - e))
+        ahead = _less(PARTS(functional, theta + e).observed, here)
+        back = _less(here, PARTS(functional, theta - e).observed)
         change = jax.tree.map(jnp.add, ahead, back)
         # <J e_k, change> is how much the gradient grows when the change is added to the residuals
         slope = float(normal_equations(with_residuals_moved(functional, change), theta)[1][k] - base[k])

@@ -15,7 +15,7 @@ from pdefit._util.program import Program
 from pdefit._util.round_off import round_off
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import value_of
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, Evaluation, straight
 
 # evaluations of a chunk, at most
@@ -59,7 +59,7 @@ def _advance(
     return lax.while_loop(running, body, (jnp.zeros((), int), carry, jax.tree.map(jnp.asarray, empty_log(functional))))
 
 
-_ADVANCE = Program(_advance, lambda functional, *_: functional.problem.y0)
+_ADVANCE = Program(_advance, lambda functional, *_: functional.state_size)
 
 
 def _with_arrays(optimizer: AbstractOptimizer) -> AbstractOptimizer:
@@ -146,10 +146,10 @@ def power_of_two(rate: float) -> int:
 def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> float:
     """The round-off of J over sqrt(2 J); 0 in float64."""
     coarser = float(jnp.finfo(precision(functional.problem.y0)).eps / jnp.finfo(jnp.float64).eps)
-    value = float(VALUE(functional, theta)) if coarser > 1 else 0.0
+    value = float(value_of(functional, theta)) if coarser > 1 else 0.0
     if not (np.isfinite(value) and value > 0):
         return 0.0
-    noise = round_off(lambda x: VALUE(functional, x), theta, functional.controls.sizes(theta), 1e-13 * coarser)
+    noise = round_off(lambda x: value_of(functional, x), theta, functional.controls.sizes(theta), 1e-13 * coarser)
     return noise / np.sqrt(2 * value) if np.isfinite(noise) else 0.0
 
 

@@ -13,7 +13,7 @@ from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.fit.unstable_steps import is_open, share_of_limit, stable_step, suits
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import value_of
 from pdefit.inverse.objective.variants import is_adaptive, stepped, with_dt
 
 # frozen steps are kept while their error is between these parts of the tolerance; where observations keep the steps
@@ -126,7 +126,7 @@ class StepWatch:
         unit = with_space(functional.problem.system.time_unit)
         for dt in functional.dt * 0.5 ** np.arange(1, _HALVINGS + 1):
             finer = functional.each(lambda part, own, dt=dt: (with_dt(part, float(dt)), own), theta)[0]
-            if not math.isfinite(VALUE(finer, theta)):
+            if not math.isfinite(value_of(finer, theta)):
                 continue
             what = f"the model blows up at the guess with dt = {functional.dt:.3g}{unit}"
             if functional.asked_dt is not None:

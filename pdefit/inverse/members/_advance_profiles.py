@@ -22,7 +22,7 @@ from pdefit.inverse.members.fit_members import AT_ONCE
 from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import VALUE, normal_equations
+from pdefit.inverse.objective.compiled import normal_equations, value_of
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.optimizers.gauss_newton_cg import GaussNewtonCG
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
@@ -150,7 +150,7 @@ class ProfileRun:
         at, way = jnp.asarray(self.estimate), np.zeros((k.size, p))
         way[np.arange(k.size), k] = 1.0
         error = np.full(k.size, np.inf)
-        value = float(VALUE(self.functional, at))
+        value = float(value_of(self.functional, at))
         if few:
             matrix = np.asarray(normal_equations(self.functional, at)[2])
             found = determined_inverse(matrix)

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int
 
 from pdefit._util.program import Program
 from pdefit.integrate.loop.batch import AbstractBatch, on_one_device
@@ -15,12 +15,7 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.optimizers.base import AbstractOptimizer, Box, straight
 
-
-def _states(members: Members, *_: Any) -> PyTree:
-    return members.stack.common.problem.y0, members.stack.own.problem.y0
-
-
-_compiled = partial(Program, states=_states)
+_compiled = partial(Program, size=lambda members, *_: members.stack.state_size)
 
 
 def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"]) -> Carry:

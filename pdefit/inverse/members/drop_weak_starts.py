@@ -20,7 +20,7 @@ from pdefit.inverse.members.members import Members
 from pdefit.inverse.members.optima import Optima, find_optima
 from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import value_of
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import Single
 
@@ -212,7 +212,7 @@ class Explorer:
         if self.judge is not None:
             score = np.full(self.now.loss.size, np.inf)
             for e in optima.best:
-                score[e] = float(VALUE(self.judge, jnp.asarray(self.now.theta[e])))
+                score[e] = float(value_of(self.judge, jnp.asarray(self.now.theta[e])))
         score = np.where(np.isfinite(score), score, np.inf)
         if not np.isfinite(self.now.loss).any():
             raise PdefitError(

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from pdefit._util.program import SMALL, values_of
 from pdefit.adjoints.base import demand_tangents
 from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.data.observations import Observations
@@ -18,11 +19,13 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
-from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, refuse_dense
+from pdefit.inverse.objective.segment_jacobian import ResidualParts, SegmentNormalEquations, refuse_dense
 from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
+# unknowns of which each is a tangent, and values of a Jacobian that is held (80 MB in float64)
+_FEW, _HELD = 100, 10_000_000
 # the state that a loop hands from turn to turn
 Carry = TypeVar("Carry")
 Self = TypeVar("Self", bound="AbstractObjective")
@@ -90,6 +93,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     dt: eqx.AbstractVar[float]
     asked_solver: eqx.AbstractVar[diffrax.AbstractSolver]
     asked_dt: eqx.AbstractVar[float | None]
+    smooth_tangents: eqx.AbstractVar[bool]
 
     # by identity, since arrays have no hash: jax.jit takes the methods
     __hash__ = object.__hash__
@@ -159,6 +163,32 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
         Neither the Jacobian nor residuals are held.
         """
+
+    @abc.abstractmethod
+    def held_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations | RecordingEquations:
+        """The same where the Jacobian is `small`, and held."""
+
+    @abc.abstractmethod
+    def residual_parts(self, theta: Float[Array, " p"]) -> ResidualParts:
+        """The residuals by their kind, of recordings stacked, with those that recordings share last in `extra`."""
+
+    @property
+    def state_size(self) -> int:
+        """The number of values of the states that a run steps."""
+        return values_of(self.problem.y0)
+
+    @property
+    def small(self) -> bool:
+        """Test for small states, few unknowns and a small Jacobian, which is held and tested by itself."""
+        values = values_of(self.observations.values)
+        return (
+            self.state_size < SMALL
+            and self.tangents <= _FEW
+            and values * self.tangents <= _HELD
+            and self.runner.adjoint.has_tangents
+            and not self.smooth_tangents
+            and all(x.dtype == jnp.float64 for x in self.observations.values.values())
+        )
 
     # --- what its residuals are ------------------------------------------------------------------------------------------
 

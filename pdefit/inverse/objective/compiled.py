@@ -1,40 +1,56 @@
 """Compiled evaluations of functionals, one program for each kind of functional."""
 
-from typing import Any
+from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from pdefit._util.program import Program
 from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
-from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations
+from pdefit.inverse.objective.segment_jacobian import ResidualParts, SegmentNormalEquations
 
 # of every group of residuals; and J, J_r^T r and J_r^T J_r of all
 Equations = tuple[SegmentNormalEquations | RecordingEquations, tuple[Array, Array, Array | ArrowEquations]]
 
 
-def _states(functional: AbstractObjective, *_: Any) -> PyTree:
-    return functional.problem.y0
-
-
-VALUE = Program(lambda functional, theta: functional.value(theta), _states)
+_program = partial(Program, size=lambda objective, *_: objective.state_size)
+VALUE = _program(lambda functional, theta: functional.value(theta))
 # value, gradient and growth of the adjoint, as optimizers are given them
-GRADIENT = Program(lambda functional, theta: functional.watched_gradient(theta), _states)
-PRODUCT = Program(lambda functional, theta, v: functional.gauss_newton_product(theta, v), _states)
-RESIDUALS = Program(lambda functional, theta: functional.residuals(theta), _states)
-WEIGHTED = Program(lambda functional, theta: functional.trajectories(theta, lambda r: r)[0], _states)
+GRADIENT = _program(lambda functional, theta: functional.watched_gradient(theta))
+PRODUCT = _program(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
+RESIDUALS = _program(lambda functional, theta: functional.residuals(theta))
+PARTS = _program(lambda functional, theta: functional.residual_parts(theta))
 
 
 def _equations(functional, theta):
-    groups = functional.grouped_equations(theta)
+    groups = functional.held_equations(theta) if functional.small else functional.grouped_equations(theta)
     return groups, groups.total()
 
 
 # the normal equations of every group of residuals, and their total: one program for fits, certificates and intervals
-EQUATIONS = Program(_equations, _states)
+EQUATIONS = _program(_equations)
+
+
+def value_of(functional: AbstractObjective, theta: Array | np.ndarray) -> Array:
+    """J(theta), where the Jacobian is small by the program of the residuals."""
+    return jnp.asarray(half_square(PARTS(functional, theta))) if functional.small else VALUE(functional, theta)
+
+
+def half_square(parts: ResidualParts) -> np.ndarray:
+    """Half the sum of the squares of residuals in host memory, gaps between segments included."""
+    return sum((np.sum(np.square(x)) for x in kinds(parts)), start=np.zeros(())) / 2
+
+
+def kinds(parts: ResidualParts) -> list[np.ndarray]:
+    """The residuals of every variable, the gaps at the ends of segments, and regularizers and priors, in host memory."""
+    observed, ends, starts, extra = jax.device_get(parts)
+    gaps = np.zeros_like(ends)
+    gaps[..., :-1, :] = ends[..., :-1, :] - starts[..., 1:, :]
+    return [*observed.values(), gaps, *extra]
 
 
 class LowestEquations:
@@ -65,7 +81,7 @@ def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
 
 def weighted(functional, theta) -> dict[str, np.ndarray]:
     """The weighted residuals of every observation by variable (S, I, ...) in host memory, padding having residual zero."""
-    residuals = WEIGHTED(functional, theta)
+    residuals = dict(PARTS(functional, theta).observed)
     # each is freed on the device before the next is copied
     return {name: np.asarray(residuals.pop(name), np.float64) for name in list(residuals)}
 

@@ -24,7 +24,7 @@ from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.objective.accumulate import Misfit, TangentLinearMisfit
-from pdefit.inverse.objective.normal_equations import Tangents
+from pdefit.inverse.objective.normal_equations import Tangents, held_equations
 from pdefit.inverse.objective.record_residuals import AbstractRecord
 from pdefit.inverse.objective.smooth_tangents import check_switches
 from pdefit.inverse.objective.trajectory_runner import TrajectoryRunner
@@ -141,6 +141,10 @@ class Functional(AbstractRecord):
     def grouped_equations(self, theta):
         demand_tangents(self.runner.adjoint)
         return Tangents(self, theta).groups()
+
+    def held_equations(self, theta):
+        demand_tangents(self.runner.adjoint)
+        return held_equations(self, theta)
 
     # --- variants --------------------------------------------------------------------------------------------------------
 

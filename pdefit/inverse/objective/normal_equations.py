@@ -1,5 +1,6 @@
 """The normal equations of Gauss-Newton, summed while the trajectories run: no Jacobian and no residuals are held."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -202,27 +203,59 @@ class Tangents(eqx.Module):
 
     def close(self, state: TangentState) -> SegmentNormalEquations:
         """The normal equations of all segments, with gaps between them, regularizers and priors."""
-        functional, (states, tangents, total) = self.functional, state
-        layout = pattern(functional.controls, functional.layout.segments)
-        (ends, starts), moved = jvp_many(
-            functional.ends_and_starts, (self.theta, states), (self._seeds, _swapped(tangents))
+        states, tangents, total = state
+        edges, moved = jvp_many(
+            self.functional.ends_and_starts, (self.theta, states), (self._seeds, _swapped(tangents))
         )
-        d_ends, d_starts = (jnp.moveaxis(x, 0, -1) for x in moved)
-        r, jac = gaps(ends, starts).astype(jnp.float64), continuity_blocks(d_ends, d_starts).astype(jnp.float64)
-        width = [(0, jac.shape[2] - total.gradient.shape[1])]
-        extra, extra_jac = extra_equations(functional, self.theta)
-        return SegmentNormalEquations(
-            half_square=total.half_square + jnp.sum(r**2, axis=1) / 2,
-            gradient=jnp.pad(total.gradient, [(0, 0), *width]) + jnp.einsum("snc,sn->sc", jac, r),
-            matrix=jnp.pad(total.matrix, [(0, 0), *width, *width]) + jnp.einsum("snc,snd->scd", jac, jac),
-            columns=layout.columns,
-            extra=extra,
-            extra_jac=extra_jac,
-        )
+        return _closed(self.functional, self.theta, total, edges, moved)
 
     def groups(self) -> SegmentNormalEquations:
         """The normal equations of all segments, by one window over the whole record."""
         return self.close(self.advance(self.start(), self.functional.schedule))
+
+
+def held_equations(functional: AbstractRecord, theta: Float[Array, " p"]) -> SegmentNormalEquations:
+    """The normal equations of all segments of a small record, with the Jacobian that they are products of.
+
+    **Arguments:** as of `Tangents`.
+    """
+    seeds = jnp.asarray(pattern(functional.controls, functional.layout.segments).seeds)
+    parts, moved = jvp_many(functional.residual_parts, (theta,), (seeds,))
+    each = [jnp.reshape(r, (r.shape[0], -1)) for r in parts.observed.values()]
+    tangents = [
+        jnp.reshape(moved.observed[n], (len(seeds), *r.shape)) for n, r in zip(parts.observed, each, strict=True)
+    ]
+    r, jac = jnp.concatenate(each, axis=1), jnp.concatenate(tangents, axis=2)
+    total = NormalEquations(
+        jnp.sum(r**2, axis=1) / 2, jnp.einsum("ksm,sm->sk", jac, r), jnp.einsum("ksm,lsm->skl", jac, jac)
+    )
+    return _closed(functional, theta, total, parts[1:3], moved[1:3])._replace(held=(parts, moved))
+
+
+def _closed(
+    functional: AbstractRecord, theta: Array, total: NormalEquations, edges: Sequence[Array], moved: Sequence[Array]
+) -> SegmentNormalEquations:
+    """The normal equations of all segments with gaps between them, regularizers and priors.
+
+    **Arguments:**
+
+    - `functional`, `theta`: as of `Tangents`.
+    - `total`: the normal equations of the observations.
+    - `edges`, `moved`: the `ends_and_starts` of the segments, (S, n), and their derivatives in k directions, (k, S, n).
+    """
+    layout = pattern(functional.controls, functional.layout.segments)
+    d_ends, d_starts = (jnp.moveaxis(x, 0, -1) for x in moved)
+    r, jac = gaps(*edges).astype(jnp.float64), continuity_blocks(d_ends, d_starts).astype(jnp.float64)
+    width = [(0, jac.shape[2] - total.gradient.shape[1])]
+    extra, extra_jac = extra_equations(functional, theta)
+    return SegmentNormalEquations(
+        half_square=total.half_square + jnp.sum(r**2, axis=1) / 2,
+        gradient=jnp.pad(total.gradient, [(0, 0), *width]) + jnp.einsum("snc,sn->sc", jac, r),
+        matrix=jnp.pad(total.matrix, [(0, 0), *width, *width]) + jnp.einsum("snc,snd->scd", jac, jac),
+        columns=layout.columns,
+        extra=extra,
+        extra_jac=extra_jac,
+    )
 
 
 def extra_equations(functional: AbstractRecord, theta: Float[Array, " p"]) -> tuple[Array, Array]:

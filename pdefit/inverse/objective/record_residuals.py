@@ -10,6 +10,7 @@ from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.segment_jacobian import ResidualParts
 from pdefit.inverse.objective.trajectory_runner import ObservationSchedule, Reduce, TrajectoryRunner
 from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.continuity import gaps, in_deviations
@@ -96,6 +97,12 @@ class AbstractRecord(AbstractObjective):
     def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
         """Residuals of gaps, of regularizers and of priors, for given states at the ends of the segments."""
         return [gaps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
+
+    def residual_parts(self, theta: Float[Array, " p"]) -> ResidualParts:
+        """The residuals by their kind, each with its own axes."""
+        observed, ends = self.trajectories(theta, lambda r: r)
+        edges = self.ends_and_starts(theta, ends)
+        return ResidualParts(observed, edges[0], edges[1], self.extra_residuals(theta))
 
     def residuals(self, theta):
         outputs, ends = self.trajectories(theta, lambda r: jnp.concatenate([jnp.ravel(x) for x in jax.tree.leaves(r)]))

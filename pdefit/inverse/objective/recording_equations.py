@@ -153,7 +153,7 @@ class RecordingEquations(NamedTuple):
 
     def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], ArrowEquations]:
         """J, J_r^T r and J_r^T J_r of all recordings together, the last as blocks of each recording."""
-        half_square, gradient, matrix = jax.vmap(SegmentNormalEquations.total)(self.each)
+        half_square, gradient, matrix = jax.vmap(SegmentNormalEquations.total)(self.each._replace(held=None))
         order = np.concatenate([self.shared, self.own])
         places = self.columns[0, self.shared], self.columns[:, self.own]
         arrow = ArrowEquations(
@@ -164,7 +164,7 @@ class RecordingEquations(NamedTuple):
 
     def joined(self) -> SegmentNormalEquations:
         """The blocks of all segments in the whole theta, with a dense Jacobian of regularizers and priors."""
-        half_square, gradient, matrix, inside, r, jac = self.each
+        half_square, gradient, matrix, inside, r, jac, _ = self.each
         own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), inside)
         return SegmentNormalEquations(
             *(jnp.concatenate(x) for x in (half_square, gradient, matrix, own)),

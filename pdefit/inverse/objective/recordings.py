@@ -17,7 +17,7 @@ from pdefit.inverse.objective._shared_controls import check_shared, joined, with
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
-from pdefit.inverse.objective.segment_jacobian import added
+from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, added
 from pdefit.inverse.objective.stack import Stack
 from pdefit.inverse.problem.problem import Problem
 
@@ -139,6 +139,11 @@ class Recordings(AbstractObjective):
     dt = _alike("dt")
     asked_solver = _alike("asked_solver")
     asked_dt = _alike("asked_dt")
+    smooth_tangents = _alike("smooth_tangents")
+
+    @property
+    def state_size(self):
+        return self.stack.state_size
 
     @property
     def tangents(self):
@@ -230,8 +235,18 @@ class Recordings(AbstractObjective):
     def residuals(self, theta):
         return jnp.concatenate([jnp.ravel(self.each_stacked(Functional.residuals, theta)), self.extra_residuals(theta)])
 
+    def residual_parts(self, theta):
+        parts = self.each_stacked(Functional.residual_parts, theta)
+        return parts._replace(extra=[*parts.extra, self.extra_residuals(theta)])
+
     def grouped_equations(self, theta):
-        each = self.each_stacked(Functional.grouped_equations, theta)
+        return self._with_shared(self.each_stacked(Functional.grouped_equations, theta), theta)
+
+    def held_equations(self, theta):
+        return self._with_shared(self.each_stacked(Functional.held_equations, theta), theta)
+
+    def _with_shared(self, each: SegmentNormalEquations, theta: Float[Array, " p"]) -> RecordingEquations:
+        """The normal equations of all recordings, with regularizers and priors of shared controls, and the gauge."""
         shared, (e, c) = theta[self.columns[0, self._of_all]], self.columns.shape
         # each recording takes an equal part of what belongs to the shared controls alone
         r, moved = self._shared_residuals(shared), jax.jacfwd(self._shared_residuals)(shared)

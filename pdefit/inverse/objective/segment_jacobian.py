@@ -1,5 +1,6 @@
 """The Jacobian of a segmented record, as the small dense blocks it consists of."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -85,6 +86,23 @@ def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray,
     return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
 
 
+class ResidualParts(NamedTuple):
+    """The residuals of one record by their kind, or their derivatives in k directions on a leading axis.
+
+    **Arguments:**
+
+    - `observed`: the weighted residuals of every observation by variable, (S, I, ...), zero in padding.
+    - `ends`, `starts`: the free fields at the ends and at the starts of all segments in standard deviations of a gap,
+      (S, n).
+    - `extra`: the residuals of every regularizer and prior.
+    """
+
+    observed: dict[str, Array]
+    ends: Float[Array, "S n"]
+    starts: Float[Array, "S n"]
+    extra: Sequence[Array | np.ndarray]
+
+
 class SegmentNormalEquations(NamedTuple):
     """The normal equations of every one of S groups of residuals (segments).
 
@@ -95,6 +113,7 @@ class SegmentNormalEquations(NamedTuple):
     - `matrix`: J_r^T J_r of each group, (S, c, c).
     - `columns`: the elements of theta that these belong to, (S, c).
     - `extra`, `extra_jac`: residuals of regularizers and priors, (e,), and their Jacobian, (e, p).
+    - `held`: the residuals, and their derivatives along the seeds of the `pattern`, if both are held; None if not.
     """
 
     half_square: Float[Array, " S"]
@@ -103,6 +122,7 @@ class SegmentNormalEquations(NamedTuple):
     columns: Array | np.ndarray
     extra: Float[Array, " e"]
     extra_jac: Float[Array, "e p"]
+    held: tuple[ResidualParts, ResidualParts] | None = None
 
     def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
         """J, J_r^T r and J_r^T J_r of all groups together."""

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.linear.determined_inverse import determined_inverse
-from pdefit.inverse.objective.compiled import VALUE, normal_equations
+from pdefit.inverse.objective.compiled import normal_equations, value_of
 from pdefit.inverse.objective.record_residuals import AbstractRecord
 from pdefit.inverse.problem.problem import Problem
 from pdefit.systems.capabilities import AbstractSwitched
@@ -63,7 +63,7 @@ def difference_gradient(functional: AbstractRecord, theta: Float[Array, " p"], s
 
     def slope(k: int) -> float:
         e = jnp.zeros(theta.size).at[k].set(steps[k])
-        return float(VALUE(functional, theta + e) - VALUE(functional, theta - e)) / (2 * float(steps[k]))
+        return float(value_of(functional, theta + e) - value_of(functional, theta - e)) / (2 * float(steps[k]))
 
     return np.asarray([slope(k) for k in range(theta.size)])
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Int, PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.program import values_of
 from pdefit._util.trees import is_traced
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
@@ -98,6 +99,11 @@ class Stack(eqx.Module):
         leaves = zip(jax.tree.leaves(kept), *map(tree.flatten_up_to, alike), strict=True)
         common, own = zip(*(_shared_or_own(x, dtype, keep) for keep, *x in leaves), strict=True)
         return Stack(jax.tree.unflatten(tree, common), jax.tree.unflatten(tree, own), extents or None)
+
+    @property
+    def state_size(self) -> int:
+        """The number of values of all states, common ones counted once."""
+        return values_of((self.common.problem.y0, self.own.problem.y0))
 
     @staticmethod
     def beside(first: Any, own: Any) -> "Stack":

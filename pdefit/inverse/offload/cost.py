@@ -16,7 +16,7 @@ from pdefit._util.memory import CompiledProgram, available_bytes, compile_ahead,
 from pdefit.adjoints.base import Account, Checkpointed, StoreAll
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.accumulate import Misfit
-from pdefit.inverse.objective.compiled import EQUATIONS, WEIGHTED
+from pdefit.inverse.objective.compiled import EQUATIONS, PARTS
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
@@ -154,7 +154,7 @@ def analysed(functional: Functional, rate: float | None = None) -> Trial:
 
 def forward_rate(functional: Functional) -> float:
     """Seconds of a forward run for each unit of `work`, by the program that a fit takes for its residuals."""
-    return _timed(WEIGHTED, functional)[0] / work(functional, 1)
+    return _timed(PARTS, functional)[0] / work(functional, 1)
 
 
 def work(functional: Functional, columns: int) -> int:

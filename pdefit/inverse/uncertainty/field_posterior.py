@@ -29,7 +29,7 @@ from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.linear.low_rank import leading
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import VALUE
+from pdefit.inverse.objective.compiled import value_of
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.uncertainty.control_values import prior_variance, squares, values_at
 from pdefit.systems.capabilities import AbstractConstrained
@@ -298,7 +298,7 @@ def _check(controls: Controls, weights: np.ndarray) -> None:
 
 def _noise(functional: AbstractObjective, theta: Array, weights: np.ndarray, used: float, sigma_stated: bool) -> float:
     """The size of the noise in units of the stated sigma."""
-    misfit = 2 * float(VALUE(functional, theta)) - float(np.sum((weights * np.asarray(theta)) ** 2))
+    misfit = 2 * float(value_of(functional, theta)) - float(np.sum((weights * np.asarray(theta)) ** 2))
     values = functional.observed_values + functional.continuity_values
     noise = float(np.sqrt(max(misfit, 0.0) / max(values - used, 1.0)))
     return max(noise, 1.0) if sigma_stated else max(noise, np.finfo(float).tiny)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import linalg
 
 from pdefit.inverse.fit.result import Fit
-from pdefit.inverse.objective.compiled import WEIGHTED
+from pdefit.inverse.objective.compiled import PARTS
 from pdefit.inverse.objective.spread import at_points, given_devices, over_cores
 from pdefit.inverse.uncertainty.intervals import Intervals
 
@@ -35,7 +35,7 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     each = []
     for e, (part, _) in enumerate(functional.parts(jnp.asarray(theta))):
         now, there = found.recordings[e].residuals, over_cores(part, given_devices(functional), least=0.0)
-        each.append([whole_change(now, after) for after in at_points(WEIGHTED, there, [own[e] for own in moved])])
+        each.append([whole_change(now, after.observed) for after in at_points(PARTS, there, [own[e] for own in moved])])
     return each
 
 

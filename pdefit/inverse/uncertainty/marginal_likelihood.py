@@ -12,7 +12,7 @@ from pdefit.inverse.controls.priors import Measured
 from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
 from pdefit.inverse.linear.determined_inverse import determined_inverse
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import EQUATIONS, VALUE, Equations
+from pdefit.inverse.objective.compiled import EQUATIONS, Equations, value_of
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_tangents
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, Compose
@@ -87,7 +87,7 @@ def marginal_likelihood(
     if p > _MANY:
         # chi2 and the trace are those of another way of computing; the criteria take all unknowns
         reason = f"{p} unknowns are too many for the determinant of their matrix"
-        chi2 = 2 * float(VALUE(functional, theta) - functional.extra_value(theta))
+        chi2 = 2 * float(value_of(functional, theta) - functional.extra_value(theta))
         return MarginalLikelihood(values, chi2, log_sigma, fitted, float(fitted), None, None, {}, reason)
     found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
     groups, matrix = found[0].joined(), np.asarray(found[1][2])
