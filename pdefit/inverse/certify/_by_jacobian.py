@@ -37,7 +37,7 @@ class ByJacobian:
         """The sketch at theta and its derivative along v, from the Jacobian of the fit."""
         here, moved = _along(jax.device_get(EQUATIONS(objective, theta)[0]), np.asarray(v))
         first, change = self._sketch(objective, here), self._sketch(objective, moved)
-        slope = sum(np.vdot(r, dr) for r, dr in zip(kinds(here), kinds(moved), strict=True))
+        slope = sum(float(np.vdot(r, dr)) for r, dr in zip(kinds(here), kinds(moved), strict=True))
         return first, change._replace(half_square=np.asarray(slope), change=2 * change.half_square)
 
     def _sketch(self, objective: AbstractObjective, parts: ResidualParts) -> Sketch:
@@ -45,7 +45,7 @@ class ByJacobian:
         sums = [few_sums(r * drawn[n], r.ndim - drawn[n].ndim) for n, r in zip(parts.observed, observed, strict=True)]
         sizes = [c.size // c.shape[0] for c in objective.controls.nodes]
         gaps = np.split(between, np.cumsum(sizes)[:-1], axis=-1) if sizes else []
-        square = half_square(parts)
+        square = np.asarray(half_square(parts))
         return Sketch(tuple(np.ravel(k) for k in [*sums, *gaps, *parts.extra]), square, square)
 
 

@@ -157,7 +157,7 @@ class Certified:
             moved = np.asarray(data.values[n]) + self.levels[n] * np.asarray(drawn[n]) * np.asarray(data.sigma[n])
             return jnp.asarray(moved, data.values[n].dtype)
 
-        values = {**data.values, **{n: shift(n) for n in drawn}}
+        values = {**data.values, **{n: shift(n) for n in self.levels}}
         return eqx.tree_at(lambda f: f.observations.values, self.whole, values)
 
     @functools.cached_property

@@ -40,9 +40,9 @@ def value_of(functional: AbstractObjective, theta: Array | np.ndarray) -> Array:
     return jnp.asarray(half_square(PARTS(functional, theta))) if functional.small else VALUE(functional, theta)
 
 
-def half_square(parts: ResidualParts) -> np.ndarray:
+def half_square(parts: ResidualParts) -> float:
     """Half the sum of the squares of residuals in host memory, gaps between segments included."""
-    return sum((np.sum(np.square(x)) for x in kinds(parts)), start=np.zeros(())) / 2
+    return sum(float(np.sum(np.square(x))) for x in kinds(parts)) / 2
 
 
 def kinds(parts: ResidualParts) -> list[np.ndarray]:

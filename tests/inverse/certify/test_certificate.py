@@ -19,7 +19,7 @@ import pdefit
 from pdefit._util.trees import cast
 from pdefit.inverse.certify import _certified as subject
 from pdefit.inverse.certify import _residual_checks as residual_checks
-from pdefit.inverse.certify import _scaled_residuals as scaled_residuals
+from pdefit.inverse.certify._by_jacobian import ByJacobian
 from pdefit.inverse.certify._sketch import signs
 from pdefit.inverse.fit import traced
 from pdefit.inverse.objective import compiled
@@ -318,7 +318,7 @@ def test_a_lost_segment_of_the_normal_equations_is_caught(monkeypatch):
 
     monkeypatch.setattr(SegmentNormalEquations, "total", wrong)
     # compiled anew, with the fault
-    monkeypatch.setattr(compiled, "EQUATIONS", eqx.filter_jit(lambda f, x: (g := f.grouped_equations(x), g.total())))
+    monkeypatch.setattr(compiled, "EQUATIONS", eqx.filter_jit(lambda f, x: (g := f.held_equations(x), g.total())))
     functional = planets_functional(NODES)
     found = pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LevenbergMarquardt()])
     assert failed(found) == [f"Gauss-Newton {GRADIENT_CHECK}", "Gauss-Newton matrix against tangents"]
@@ -335,8 +335,8 @@ def test_the_equations_of_a_fit_are_tested_by_one_tangent_and_four_differences(m
 
     # a long record of many values, of which controls are tested together
     monkeypatch.setattr(subject, "UPDATES", 0.0)
-    counted(scaled_residuals, "SKETCH", 1)
-    counted(scaled_residuals, "push_sketch", 2)
+    counted(ByJacobian, "at", 1)
+    counted(ByJacobian, "push", 2)
     counted(pdefit.drivers.Traced, "normal_equations", math.inf)
     found = pdefit.certify(functional, functional.theta0, equations=(value, gradient, matrix), **given)
     assert found.passed and sum(runs) <= 12, found.reason

@@ -12,6 +12,7 @@ from zoo.cases import CASES
 import pdefit
 from pdefit.inverse.certify._residual_checks import against_differences
 from pdefit.inverse.certify._scaled_residuals import Residuals
+from pdefit.inverse.certify._sketch import Sketched
 
 # what is planted, and the check that must find it
 CAUGHT = {
@@ -67,7 +68,7 @@ def test_a_tangent_that_is_not_finite_names_the_infinite_jacobian():
     functional = pdefit.Functional(
         pdefit.Problem(system, system.init(None)), seen, {"rate": pdefit.transforms.Log()}, dt=0.1
     )
-    residuals = Residuals(functional, functional.theta0, jnp.ones(1), few=True)
+    residuals = Residuals(functional, functional.theta0, jnp.ones(1), few=True, source=Sketched())
     found = against_differences(residuals, "rate", residuals.v, residuals.moved)
     assert not found.passed and "Jacobian of the vector field of Root is not finite" in found.remedy
     assert "jnp.sqrt(y" in found.remedy
