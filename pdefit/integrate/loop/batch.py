@@ -44,6 +44,11 @@ class AbstractBatch(eqx.Module):
         """The number of devices that `count` trajectories run on."""
         return 1
 
+    @property
+    def shares(self) -> bool:
+        """Test for several devices, which share the work of one program."""
+        return False
+
     def idle(self, count: int, parts: int) -> tuple[Any, ...]:
         """Devices that share so many parts of the work, if `count` trajectories run on one of several."""
         return ()
@@ -133,6 +138,10 @@ class Devices(AbstractBatch):
         return jax.shard_map(
             lambda *a: self.inside(function, *a), mesh=mesh, in_specs=each, out_specs=each, check_vma=False
         )(*arguments)
+
+    @property
+    def shares(self):
+        return len(self.devices) > 1
 
     def at_once(self, count):
         number = self.devices_for(count)

@@ -285,7 +285,8 @@ class FitRun(Generic[Objective]):
         # losses are those of the last functional, and a stage that prepares free states has only the first controls
         guess = self.own.theta0[: self.theta.size]
         first = float(self.driver.value(self.steps.suited(self.functional, guess), jnp.asarray(guess)))
-        last = float(self.driver.value(self.functional, jnp.asarray(self.theta)))
+        known = self.driver.equations_at(self.functional, self.theta)
+        last = float(known[1][0] if known else self.driver.value(self.functional, jnp.asarray(self.theta)))
         for event in near_stability(self.functional, jnp.asarray(self.theta)):
             self._note(event)
         return Fit(
@@ -299,5 +300,5 @@ class FitRun(Generic[Objective]):
             converged=self.converged,
             seconds={"compile": self.place.compiling, "evaluations": self.place.evaluating},
             events=list(self.place.events),
-            equations=self.driver.equations_at(self.functional, self.theta),
+            equations=known,
         )

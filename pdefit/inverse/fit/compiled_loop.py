@@ -144,9 +144,14 @@ def power_of_two(rate: float) -> int:
 
 
 def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> float:
-    """The round-off of J over sqrt(2 J); 0 in float64."""
-    coarser = float(jnp.finfo(precision(functional.problem.y0)).eps / jnp.finfo(jnp.float64).eps)
-    value = float(value_of(functional, theta)) if coarser > 1 else 0.0
+    """The round-off of J over sqrt(2 J): in float64 about that of a datum over its sigma, in float32 as measured."""
+    data, eps = functional.observations, jnp.finfo(jnp.float64).eps
+    coarser = float(jnp.finfo(precision(functional.problem.y0)).eps / eps)
+    if coarser <= 1:
+        squares = (np.square(np.asarray(v) / np.asarray(data.sigma[n])) for n, v in data.values.items())
+        kept = [np.asarray(x)[np.asarray(data.mask[n])] for n, x in zip(data.values, squares, strict=True)]
+        return float(eps * np.sqrt(np.mean(np.concatenate([np.zeros(1), *map(np.ravel, kept)]))))
+    value = float(value_of(functional, theta))
     if not (np.isfinite(value) and value > 0):
         return 0.0
     noise = round_off(lambda x: value_of(functional, x), theta, functional.controls.sizes(theta), 1e-13 * coarser)

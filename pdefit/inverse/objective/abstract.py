@@ -186,6 +186,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
             and self.tangents <= _FEW
             and values * self.tangents <= _HELD
             and self.runner.adjoint.has_tangents
+            and not self.runner.batch.shares
             and not self.smooth_tangents
             and all(x.dtype == jnp.float64 for x in self.observations.values.values())
         )

@@ -1,5 +1,6 @@
 """Compiled evaluations of functionals, one program for each kind of functional."""
 
+from collections.abc import Iterable
 from functools import partial
 
 import jax
@@ -42,7 +43,7 @@ def value_of(functional: AbstractObjective, theta: Array | np.ndarray) -> Array:
 
 def half_square(parts: ResidualParts) -> float:
     """Half the sum of the squares of residuals in host memory, gaps between segments included."""
-    return sum(float(np.sum(np.square(x))) for x in kinds(parts)) / 2
+    return _squares(kinds(parts)) / 2
 
 
 def kinds(parts: ResidualParts) -> list[np.ndarray]:
@@ -88,5 +89,9 @@ def weighted(functional, theta) -> dict[str, np.ndarray]:
 
 def sum_of_squares(residuals: dict[str, np.ndarray]) -> float:
     """The sum of the squares of residuals by variable; infinite if a model has blown up."""
+    return _squares(residuals.values())
+
+
+def _squares(residuals: Iterable[np.ndarray]) -> float:
     with np.errstate(over="ignore"):
-        return float(sum(np.sum(np.square(r)) for r in residuals.values()))
+        return float(sum(np.sum(np.square(r)) for r in residuals))

@@ -95,7 +95,7 @@ class Box(NamedTuple):
     **Arguments:**
 
     - `lower`, `upper`: the bounds, (p,); infinite where there are none.
-    - `round_off`: the round-off of J over sqrt(2 J), which is that of one residual; 0 in float64, where 1e-13 of J is more.
+    - `round_off`: the round-off of J over sqrt(2 J), which is the round-off of one residual.
     - `values`: the number of residuals of data and gaps; infinite where their size says nothing about noise.
     - `nothing`: normal equations of zero, in the form that an optimizer will be given; None for a matrix (p, p).
     - `straight`: elements of theta in a unit of their own, whose moves are limited relative to their size, (p,).

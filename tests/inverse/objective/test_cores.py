@@ -54,7 +54,7 @@ points = [front.theta0 + 0.1 * i for i in range(4)]
 found = list(at_points(VALUE, shared, points))
 compared([VALUE(front, x) for x in points], found)
 # four points in as few rounds as on three, so two devices
-assert VALUE._cached._cache_size() == 1
+assert VALUE._quick._cached._cache_size() == 1
 before, after = fingerprint(front), fingerprint(shared)
 assert {n for n in before if before[n] != after[n]} == {"flags"}
 print("the same")
