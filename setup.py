@@ -21,7 +21,7 @@ setup(
         **{name: f"plugins/{name}" for name in PLUGINS},
     },
     entry_points={
-        "console_scripts": ["pdefit = pdefit.cli.main:command"],
+        "console_scripts": ["pdefit = pdefit.cli.command:command"],
         "pdefit.plugins": [f"{name.removeprefix('pdefit_')} = {name}" for name in PLUGINS],
     },
 )

@@ -55,6 +55,7 @@ ROOMS = {
     "pdefit.cli.python": _ALL,
     "pdefit.cli.commands": _ALL,
     "pdefit.cli.main": _ALL,
+    "pdefit.cli.command": "",
 }
 # what a fit wrote can be shown without the code that made it
 _MADE = ("pdefit.integrate", "pdefit.adjoints", "pdefit.inverse", "pdefit.analysis", "pdefit.conformance", "pdefit.lab")

@@ -89,7 +89,7 @@ def test_the_wheel_declares_command_and_plugins(wheel):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [n for n in archive.namelist() if n.endswith(".dist-info/entry_points.txt")]
         entries.read_string(archive.read(name).decode())
-    assert entries["console_scripts"]["pdefit"] == "pdefit.cli.main:command"
+    assert entries["console_scripts"]["pdefit"] == "pdefit.cli.command:command"
     plugins = {p.parent.name for p in (ROOT / "plugins").glob("pdefit_*/__init__.py")}
     assert dict(entries["pdefit.plugins"]) == {name.removeprefix("pdefit_"): name for name in plugins}
 

@@ -62,7 +62,7 @@ def main() -> None:
     register_resolvers()
     verb, *rest = sys.argv[1:] or ["--help"]
     try:
-        if verb in ("-h", "--help", "help"):
+        if verb in command_line.HELP:
             print(USAGE, end="")
         elif verb == "--version":
             print(version())
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def command() -> None:
-    """Entry point of the `pdefit` command. A process that a signal has ended waits for no computation under way."""
+    """The `pdefit` command as a process. One that a signal has ended waits for no computation under way."""
     try:
         main()
     finally:

@@ -16,7 +16,6 @@ from pdefit.systems.time_series import READINGS, TimeSeries
 
 # times at which an input is looked at that is not read at t or some time before, and those for a mean size
 _SAMPLES, _EVEN = 4096, 1025
-_line = scipy.interpolate.make_interp_spline
 
 
 class Course(NamedTuple):
@@ -105,7 +104,7 @@ def _course(name: str, read: TimeSeries | Interpolant, ts: np.ndarray, at: np.nd
     delay, values = np.mean(ts - at), np.asarray(read.values, float)
     knots, values = np.asarray(read.times, float) + delay, values.reshape(len(values), -1)
     if read.method == "linear" or knots.size == 2:
-        curve: Any = _line(knots, values, k=1)
+        curve: Any = scipy.interpolate.make_interp_spline(knots, values, k=1)
     elif read.method == "cubic" and isinstance(read, TimeSeries):
         curve = scipy.interpolate.PchipInterpolator(knots, values)
     else:
@@ -113,7 +112,7 @@ def _course(name: str, read: TimeSeries | Interpolant, ts: np.ndarray, at: np.nd
         curve = scipy.interpolate.CubicHermiteSpline(knots, values, slopes)
     course = Course(name, knots, curve, at is not ts)
     if np.ptp(ts - at) > 1e-9 * np.ptp(ts):
-        course = course._replace(knots=ts, curve=_line(ts, course.at(at + delay), k=1))
+        course = course._replace(knots=ts, curve=scipy.interpolate.make_interp_spline(ts, course.at(at + delay), k=1))
     even = np.linspace(ts[0], ts[-1], _EVEN)
     t = np.unique(np.append(even, course.knots).clip(ts[0], ts[-1]))
     above = np.linalg.norm(course.at(t) - np.median(course.at(even), axis=0), axis=1)

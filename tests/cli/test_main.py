@@ -160,6 +160,36 @@ def test_a_terminated_fit_keeps_what_it_found(start, tmp_path):
     assert f"interrupted by SIGTERM: not everything is written; `pdefit resume {run}` goes on" in err
 
 
+_LATE = """
+import importlib, sys
+def load(words, *late):
+    for word in words.split():
+        importlib.import_module(f"pdefit{word}")
+    found = sorted({m for m in sys.modules if m in late or m.startswith(tuple(f"{name}." for name in late))})
+    assert not found, found[:5]
+files = "h5py", "pandas", "xarray", "matplotlib", "imageio", "av", "jinja2"
+sys.argv = ["pdefit", "--help"]
+importlib.import_module("pdefit.cli.command").command()
+load("", "numpy", "jax", "rich", "hydra", "omegaconf", "yaml", "scipy", *files)
+load(".cli.main .cli.run.pictures", "jax", "scipy", *files[1:])
+parts = "interpolate", "optimize", "spatial", "sparse", "stats", "signal", "ndimage", "integrate", "special"
+with open(sys.path[0] + "/u.csv", "w") as table:
+    table.write("t [h],u\\n0,1\\n1,2.5\\n")
+load(".cli.config.read .cli.run.recorded .cli.run.fit .data.readers.formats")
+with sys.modules["pdefit.data.readers.formats"].opened(__import__("pathlib").Path(table.name)) as file:
+    assert [*file] == ["t", "u"]
+load("", *(f"scipy.{part}" for part in parts), *files[1:])
+"""
+
+
+def test_libraries_are_loaded_where_they_are_used(tmp_path):
+    """Help needs none, a fit neither pandas nor matplotlib, and of scipy no more than it calls."""
+    (tmp_path / "late.py").write_text(_LATE)
+    done = subprocess.run([sys.executable, str(tmp_path / "late.py")], timeout=300, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: pdefit VERB")
+
+
 def test_verbs_that_compute_nothing_start_without_jax():
     """It takes seconds to load."""
     light = ("main", "run.pictures", "commands.list", "commands.new", "commands.sweep")

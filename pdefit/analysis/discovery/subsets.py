@@ -1,8 +1,8 @@
 """Sparse regression by search over subsets, from normal equations alone."""
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy import special
 
 # sets of each size that are extended by another term
 _BEAM = 60
@@ -71,5 +71,9 @@ def penalty(chosen: int, candidates: int, values: int, constants: int = 0) -> fl
 
     Source: J. Chen, Z. Chen, Biometrika 95:759 (2008), doi:10.1093/biomet/asn034.
     """
-    sets = special.gammaln(candidates + 1) - special.gammaln(chosen + 1) - special.gammaln(candidates - chosen + 1)
+    sets = (
+        scipy.special.gammaln(candidates + 1)
+        - scipy.special.gammaln(chosen + 1)
+        - scipy.special.gammaln(candidates - chosen + 1)
+    )
     return float((chosen + constants) * np.log(values) + 2 * sets)

@@ -1,7 +1,7 @@
 """Sentences of a verdict: what residuals show, and what to do about it."""
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from pdefit.analysis.goodness.evidence import Quality
 from pdefit.analysis.goodness.structure import LARGE, SURE, told_from
@@ -31,7 +31,9 @@ def excess(fit: Quality) -> tuple[str, ...]:
     """Sentence about chi2 that differs from 1 by more than chance allows, and by less than decides alone."""
     # unknowns take up at most as many values as they are
     left = max(fit.values - fit.controls, 0)
-    if fit.sigma_known and fit.chi2 < (least := float(stats.chi2.ppf(stats.norm.cdf(-SURE), left)) if left else 0.0):
+    # the quantile of chi2 with so many degrees of freedom
+    least = 2 * float(scipy.special.gammaincinv(left / 2, scipy.special.ndtr(-SURE))) if left else 0.0
+    if fit.sigma_known and fit.chi2 < least:
         below = f"chi2 is {fit.chi2 / left:.3g} per degree of freedom, where chance allows {least / left:.3g}"
         return (f"{below}: sigma is larger than the scatter of the data",)
     # of the values of an unknown field data determine some, and only those take up chi2

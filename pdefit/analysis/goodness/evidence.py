@@ -197,7 +197,7 @@ class Quality:
         if self.heldout is None:
             return False
         score, count = self.heldout
-        limit = scipy.stats.f.isf(scipy.stats.norm.sf(SURE), count, self.free_values)
+        limit = scipy.special.fdtri(count, self.free_values, 1.0 - scipy.special.ndtr(-SURE))
         return bool(score > max(LARGEST_CHI2, float(limit)) * self.chi2 / self.free_values)
 
     @property

@@ -62,8 +62,8 @@ def suspects(
             # a residual that determines the value alone tells nothing
             alone = rest / np.maximum(1 - np.sum(own**2, 1), LEFT)
             ratio = float(g @ np.linalg.lstsq((own * alone[:, None] ** 2).T @ own, g)[0])
-        chance = len(tests) * float(scipy.stats.f.sf(ratio / own.shape[1], own.shape[1], free))
-        found.append((float(scipy.stats.norm.isf(min(chance, 0.5))), name, whole - own @ g))
+        chance = len(tests) * float(scipy.special.fdtrc(own.shape[1], free, ratio / own.shape[1]))
+        found.append((-float(scipy.special.ndtri(min(chance, 0.5))), name, whole - own @ g))
     found.sort(key=lambda one: -one[0])
     if not found or not found[0][0] > SURE or not clean(left.replaced(found[0][2])):
         return ()

@@ -18,6 +18,8 @@ MODULES = {
     **{verb: f"commands.{verb}" for verb in ("check", "compare", "list", "new", "sweep", "verify")},
     "import": "commands.import_",
 }
+# verbs that print the help
+HELP = ("-h", "--help", "help")
 # options of verbs that Hydra configures, which are no keys of an experiment, with their defaults
 OPTIONS = {"design": {"for": "", "at": "guess"}}
 # flags of Hydra that are allowed, and their values; others read pickles or other primary configurations

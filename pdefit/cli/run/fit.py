@@ -27,7 +27,7 @@ from pdefit.cli.run.follow import lead
 from pdefit.cli.run.forecast import check_lyapunov
 from pdefit.cli.run.minimise import checkpoints_in
 from pdefit.cli.run.parameters import field_errors, likelihood_summary, parameter_rows, parameter_table
-from pdefit.cli.run.pictures import drawing, report, tell
+from pdefit.cli.run.pictures import Draw, drawing, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, memory_summary, plan
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.recorded import log_to, open_run
@@ -64,22 +64,23 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     """
     refuse(job.settings.choices())
     lead(job)
-    if job.settings.members:
-        # here, because it loads xarray
-        from pdefit.cli.run.members import run_members
+    with drawing(job.directory, job.settings.render) as draw:
+        if job.settings.members:
+            # here, because it loads xarray
+            from pdefit.cli.run.members import run_members
 
-        return run_members(job, saved)
-    watch, settings = Stopwatch(), job.settings
-    job.console.print(f"[bold]{job.name}[/]: {'reading data' if settings.data else 'making the twin'}")
-    exp = build_experiment(settings)
-    check_lyapunov(settings.lyapunov, exp)
-    check_posterior(settings.posterior, exp)
-    check_many(exp.functional, exp.stages, settings)
-    with checkpoints_in(job.directory, exp.driver):
-        _fit(exp, job, saved, watch)
+            return run_members(job, draw, saved)
+        watch, settings = Stopwatch(), job.settings
+        job.console.print(f"[bold]{job.name}[/]: {'reading data' if settings.data else 'making the twin'}")
+        exp = build_experiment(settings)
+        check_lyapunov(settings.lyapunov, exp)
+        check_posterior(settings.posterior, exp)
+        check_many(exp.functional, exp.stages, settings)
+        with checkpoints_in(job.directory, exp.driver):
+            _fit(exp, job, draw, saved, watch)
 
 
-def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> None:
+def _fit(exp: Experiment, job: Job, draw: Draw, saved: Saved | None, watch: Stopwatch) -> None:
     """All steps from the cost estimate to the verdict."""
     functional, settings, directory, console = exp.functional, job.settings, job.directory, job.console
     watch.lap("data")
@@ -151,24 +152,24 @@ def _fit(exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch) -> No
     # pictures are drawn from these files, while the gradient is tested
     summary.write(directory / "summary.json")
     watch.lap("writing")
-    with drawing(directory, settings.render) as drawn:
-        bias = switch_bias(found, found_intervals, console)
-        watch.lap("smooth tangents")
-        skipped = left_out and settings.certificate != "end"
-        certificate = None if skipped else certificates.end(found)
-        watch.lap("certificates")
-        say(console, compared(planned, peak(), gradient))
-        seconds = watch.seconds | {"compile": watch.compiling, "gradient": gradient, "forward": forward}
-        summary = dataclasses.replace(
-            summary,
-            smooth_tangents=bias,
-            certificate=certificate,
-            seconds=seconds,
-            memory=memory_summary(planned, peak()),
-        )
-        # written before the pictures too, so that nothing is lost if drawing fails
-        summary.write(directory / "summary.json")
-        tell(drawn(), console)
+    drawn = draw()
+    bias = switch_bias(found, found_intervals, console)
+    watch.lap("smooth tangents")
+    skipped = left_out and settings.certificate != "end"
+    certificate = None if skipped else certificates.end(found)
+    watch.lap("certificates")
+    say(console, compared(planned, peak(), gradient))
+    seconds = watch.seconds | {"compile": watch.compiling, "gradient": gradient, "forward": forward}
+    summary = dataclasses.replace(
+        summary,
+        smooth_tangents=bias,
+        certificate=certificate,
+        seconds=seconds,
+        memory=memory_summary(planned, peak()),
+    )
+    # written before the pictures too, so that nothing is lost if drawing fails
+    summary.write(directory / "summary.json")
+    tell(drawn(), console)
     watch.lap("pictures")
     seconds |= watch.seconds | {"total": watch.total()}
     dataclasses.replace(summary, seconds=seconds).write(directory / "summary.json")

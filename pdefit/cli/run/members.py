@@ -18,7 +18,7 @@ from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.member_table import MemberTable
-from pdefit.cli.run.pictures import pictures, report, tell
+from pdefit.cli.run.pictures import Draw, report, tell
 from pdefit.cli.run.plan import compared_memory, process_bytes
 from pdefit.cli.run.recorded import same_problem
 from pdefit.cli.run.starts import STARTS, check_many
@@ -48,12 +48,12 @@ _PART = 0.5
 _COPIES = 8
 
 
-def run_members(job: Job, saved: Saved | None = None) -> None:
+def run_members(job: Job, draw: Draw, saved: Saved | None = None) -> None:
     """Fit many members and write their run directory.
 
     **Arguments:**
 
-    - `job`: the experiment and its run.
+    - `job`, `draw`: the experiment and its run, and what begins to draw it.
     - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
     """
     watch, settings, console = Stopwatch(), job.settings, job.console
@@ -102,7 +102,7 @@ def run_members(job: Job, saved: Saved | None = None) -> None:
     )
     summary.write(job.directory / "summary.json")
     if settings.render:
-        tell(pictures(job.directory), console)
+        tell(draw()(), console)
         watch.lap("pictures")
         tell(report(job.directory), console)
     dataclasses.replace(summary, seconds=watch.seconds | {"total": watch.total()}).write(job.directory / "summary.json")

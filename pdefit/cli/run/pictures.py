@@ -1,5 +1,6 @@
 """Verbs that show runs: figures and movies, one page, and the fields in other formats."""
 
+import importlib
 import json
 import logging
 import os
@@ -8,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +23,8 @@ from pdefit.output.store.xdmf import write_xdmf
 
 log = logging.getLogger("pdefit")
 
+# what begins to draw a run, and returns what waits for the pictures
+Draw = Callable[[], Callable[[], Drawn]]
 # movies of so many recordings are drawn; pdefit render RUN/recordings/NAME draws another
 _MOST_MOVIES = 4
 
@@ -74,45 +77,61 @@ def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
 
 
 @contextmanager
-def drawing(run: Path, wanted: bool) -> Iterator[Callable[[], Drawn]]:
-    """A block during which another process draws the pictures of a run from its files; yields what waits for them.
+def drawing(run: Path, wanted: bool) -> Iterator[Draw]:
+    """A block beside which another process draws the pictures of a run; yields what begins to draw.
 
-    They are drawn here, at that call, where there is one core only, or where this process has drawn before.
+    That process loads matplotlib at once, while this one computes, and draws when the files of the run are there. Where there
+    is one core only, or where this process has drawn before, the pictures are drawn here, when they are waited for.
 
     **Arguments:**
 
-    - `run`: its directory, with its files.
+    - `run`: its directory.
     - `wanted`: whether there are to be figures and a movie, and not only fields.xdmf.
     """
     # here, because it loads JAX, which the other verbs do not need
     from pdefit.cli.runtime.environment import cores
 
     if not wanted or cores() == 1 or "matplotlib" in sys.modules:
-        yield lambda: pictures(run) if wanted else description(run)
+        yield lambda: lambda: pictures(run) if wanted else description(run)
         return
-    code = "from pdefit.cli.run.pictures import drawn_for_another; drawn_for_another()"
+    code = "from pdefit.cli.run.pictures import draw_for_another; draw_for_another()"
     command, pipe = [sys.executable, "-P", "-c", code, str(run)], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True) as other:
+        stdin, stdout = other.stdin, other.stdout
+        assert stdin is not None and stdout is not None
 
-        def finished() -> Drawn:
-            assert other.stdout is not None
-            notes = other.stdout.read()
+        def begin() -> Callable[[], Drawn]:
+            # where it has died, the pictures are drawn here
+            with suppress(OSError):
+                os.write(stdin.fileno(), b"\n")
+            return finish
+
+        def finish() -> Drawn:
+            notes = stdout.read()
             return Drawn(notes=json.loads(notes)) if other.wait() == 0 else pictures(run)
 
         try:
-            yield finished
+            yield begin
         finally:
             other.kill()
 
 
-def drawn_for_another() -> None:
-    """Draw the run that the command line names, print the notes, and end at once when the process that asked has ended."""
+def draw_for_another() -> None:
+    """Draw the run that the command line names, when a line is read, and print the notes.
 
-    def watch() -> None:
-        sys.stdin.read()
+    The process ends at once with the one that has started it.
+    """
+    asked = threading.Event()
+
+    def listen() -> None:
+        if sys.stdin.readline():
+            asked.set()
+            sys.stdin.read()
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=listen, daemon=True).start()
+    importlib.import_module("pdefit.output.pictures.figures")
+    asked.wait()
     print(json.dumps(pictures(Path(sys.argv[1])).notes), flush=True)
     os._exit(0)
 

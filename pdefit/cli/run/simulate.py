@@ -17,7 +17,7 @@ from pdefit.cli.config.sources import Reference
 from pdefit.cli.run.fields import whole_frame, write_maps
 from pdefit.cli.run.initial_state import initial_state
 from pdefit.cli.run.open_settings import choose_method
-from pdefit.cli.run.pictures import description, pictures, report, tell
+from pdefit.cli.run.pictures import Draw, drawing, report, tell
 from pdefit.cli.run.source import frame_times
 from pdefit.cli.run.trial import try_step
 from pdefit.data.readers.formats import read_table
@@ -42,6 +42,11 @@ def run_simulate(job: Job) -> None:
 
     The end state is compared with what is known: invariants, an exact solution, a reference table.
     """
+    with drawing(job.directory, job.settings.render) as draw:
+        _simulate(job, draw)
+
+
+def _simulate(job: Job, draw: Draw) -> None:
     begin = time.perf_counter()
     settings, directory, console = job.settings, job.directory, job.console
     if settings.data is not None:
@@ -88,7 +93,7 @@ def run_simulate(job: Job) -> None:
         seconds={"total": time.perf_counter() - begin},
     )
     summary.write(directory / "summary.json", _ENTRIES)
-    tell(pictures(directory) if settings.render else description(directory), console)
+    tell(draw()(), console)
     if settings.render:
         tell(report(directory), console)
     for label, error in (("exact solution", summary.exact_error), ("reference", summary.reference_error)):

@@ -9,7 +9,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,8 @@ from pdefit.data.readers.hdf5 import hdf5_variables, listed, open_hdf5
 from pdefit.data.readers.variable import DAMAGED, DataFile, Variable, in_memory, refuse_many, sound
 from pdefit.data.units import is_unit
 
+# bytes of a table up to which it is read without pandas, which takes a second to load
+_SMALL = 2**20
 # copies in memory: as it was read, in float64, and converted
 _COPIES = 3
 # a name and its unit in brackets, and blanks between columns: no bracket follows them
@@ -37,6 +39,10 @@ class _Variable(NamedTuple):
     shape: tuple[int, ...]
     read: Callable[[], Any]
     unit: str | None = None
+
+
+# heads of columns, their number, and what reads one
+_Columns = tuple[list[str], int, Callable[[int], np.ndarray]]
 
 
 class _Refused(Exception):
@@ -200,8 +206,6 @@ def _table(path: Path) -> Iterator[_Variable]:
 
     Units follow the names in brackets, as in `t [h]`.
     """
-    import pandas
-
     # a cell takes two characters or more in the file, and a text of Python in memory
     if size := too_large((path.stat().st_size, 4)):
         raise PdefitError(f"'{path.name}' takes {size} of memory; cut it into parts")
@@ -212,25 +216,58 @@ def _table(path: Path) -> Iterator[_Variable]:
                 above, first = first, lines.readline()
         separator = next((s for s in ";\t," if s in first), _BLANKS)
         refuse_many(len(re.split(separator, first)), path)
-        # pandas is fast with plain blanks
-        sep = r"\s+" if separator == _BLANKS and not re.search(r"\s[\[(]", first) else separator
-        options = {"header": None, "comment": "#", "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
-        # pandas takes a name such as http:a.csv for an address
-        cells = pandas.read_csv(path.absolute(), sep=sep, **options)
+        heads, count, read = _plain(path, first, separator) or _cells(path, above, first, separator)
     except ValueError as error:
         reason = str(error).strip().removeprefix("Error tokenizing data. C error: ")
         raise PdefitError(f"'{path.name}' cannot be read as a table of text: {reason}; correct it") from None
-    numbers = cells.apply(pandas.to_numeric, errors="coerce")
-    start = 0 if numbers.iloc[0].notna().all() else 1
-    header = cells.iloc[0] if start else re.split(separator, above.strip("# \n"))
-    heads = [str(name).strip() for name in header]
+    heads = [head.strip() for head in heads]
     units = dict(map(_name_and_unit, heads))
     # brackets that tell columns apart are no units
     names = [*units] if len(units) == len(heads) else heads
-    if len(names) != cells.shape[1]:
+    if len(names) != count:
         raise PdefitError(f"'{path.name}' has no header; write the names of its columns into its first line")
     if len(set(names)) < len(names):
         raise PdefitError(f"'{path.name}' has two columns of one name; give each its own")
+    for column, name in enumerate(names):
+        yield _Variable(name, (), partial(read, column), units.get(name))
+
+
+def _plain(path: Path, first: str, separator: str) -> _Columns | None:
+    """Columns of a small table that holds numbers only below its header `first`; None for any other."""
+    heads = re.split(separator, first.strip())
+    if path.stat().st_size > _SMALL or re.search('["#]', first):
+        return None
+    with suppress(ValueError):
+        _ = [float(head) for head in heads]
+        # the names are in the comment above
+        return None
+    with open(path, encoding="utf-8-sig") as lines:
+        rows = [line for line in lines if not line.isspace()]
+    # nothing but the header
+    if rows[-1:] in ([], [first]):
+        return None
+    try:
+        numbers = np.loadtxt(
+            rows[rows.index(first) + 1 :], delimiter=None if separator == _BLANKS else separator, comments=None, ndmin=2
+        )
+    except ValueError:
+        return None
+    return (heads, len(heads), lambda column: numbers[:, column]) if numbers.shape[1] == len(heads) else None
+
+
+def _cells(path: Path, above: str, first: str, separator: str) -> _Columns:
+    """Columns of any table."""
+    # it takes a second to import
+    import pandas
+
+    # pandas is fast with plain blanks
+    sep = r"\s+" if separator == _BLANKS and not re.search(r"\s[\[(]", first) else separator
+    options = {"header": None, "comment": "#", "dtype": str, "skipinitialspace": True, "encoding": "utf-8-sig"}
+    # pandas takes a name such as http:a.csv for an address
+    cells = pandas.read_csv(path.absolute(), sep=sep, **options)
+    numbers = cells.apply(pandas.to_numeric, errors="coerce")
+    start = 0 if numbers.iloc[0].notna().all() else 1
+    header = cells.iloc[0] if start else re.split(separator, above.strip("# \n"))
 
     def read(column: int) -> np.ndarray:
         values = numbers[column][start:]
@@ -242,8 +279,7 @@ def _table(path: Path) -> Iterator[_Variable]:
             )
         return values.to_numpy(float)
 
-    for column, name in enumerate(names):
-        yield _Variable(name, (), partial(read, column), units.get(name))
+    return [str(name) for name in header], cells.shape[1], read
 
 
 def _name_and_unit(head: str) -> tuple[str, str | None]:

@@ -4,8 +4,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Int, PyTree
-from scipy import spatial
 
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.stable_step import choose_steps
@@ -54,7 +54,7 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
     known = coordinates[late][:, cells].reshape(-1, coordinates.shape[-1])
     scale = np.std(known, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    near = spatial.KDTree(known / scale).query(coordinates[0] / scale, min(_NEIGHBOURS, len(known)))[1]
+    near = scipy.spatial.KDTree(known / scale).query(coordinates[0] / scale, min(_NEIGHBOURS, len(known)))[1]
     # one neighbour has no axis of its own
     near = near.reshape(size, -1)
     for _ in range(_ROUNDS):

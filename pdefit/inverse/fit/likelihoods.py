@@ -3,8 +3,8 @@
 import dataclasses
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float
-from scipy import optimize
 
 from pdefit._util.errors import PdefitError
 
@@ -106,7 +106,7 @@ class PredictedVariance:
             return float(np.sum(squares / variance + np.log(variance)))
 
         start, reach = np.log(begin[free]), _DECADES * np.log(10.0)
-        found = optimize.minimize(
+        found = scipy.optimize.minimize(
             unlikely,
             start,
             method="Nelder-Mead",

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 from jaxtyping import Array, Float
-from scipy import linalg
 
 from pdefit.inverse.controls.parametrization.modes import Modes
 from pdefit.inverse.controls.theta import Controls
@@ -122,8 +121,8 @@ class _Evidence:
         size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
         # a little more on the diagonal, for what neither data nor prior determine
         scaled = matrix / np.outer(size, size) + 1e-13 * np.eye(size.size)
-        factor = linalg.cho_factor(scaled, lower=True)
-        step = -linalg.cho_solve(factor, gradient / size) / size
+        factor = scipy.linalg.cho_factor(scaled, lower=True)
+        step = -scipy.linalg.cho_solve(factor, gradient / size) / size
         value = self.value + np.sum((weights * self.theta) ** 2) / 2 + gradient @ step / 2
         return value, step, 2 * float(np.sum(np.log(np.diag(factor[0]) * size))), matrix
 
@@ -132,7 +131,7 @@ class _Evidence:
         precisions = self._precisions(x)
         try:
             value, _, determinant, _ = self._minimum(precisions * np.exp(x[0]))
-        except linalg.LinAlgError:
+        except scipy.linalg.LinAlgError:
             return 1e300
         prior = np.sum(np.log(precisions[precisions > 0]))
         return self.degrees * x[0] + max(value, 0.0) * np.exp(-2 * x[0]) + determinant / 2 - prior

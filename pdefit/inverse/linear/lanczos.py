@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy import linalg
 
 # a quadratic form is known when its bounds differ by no more than a fraction of it; after some products it is enough that
 # both are on one side of the limit, and no further apart than a factor
@@ -60,7 +60,7 @@ def unseen_by_products(
     """
 
     def length(diagonal: list[float], beside: list[float]) -> tuple[float, np.ndarray, np.ndarray]:
-        values, vectors = linalg.eigh_tridiagonal(diagonal, beside)
+        values, vectors = scipy.linalg.eigh_tridiagonal(diagonal, beside)
         values = np.maximum(values, 0.0)
         return float(vectors[0] ** 2 @ (eps / (values + eps))), values, vectors
 

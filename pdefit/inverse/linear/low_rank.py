@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float
-from scipy import linalg
 
 
 class Leading(NamedTuple):
@@ -65,7 +65,7 @@ def leading(
         basis, images = np.concatenate([basis, new]), np.concatenate([images, products(new)])
         # pivots are what earlier vectors leave over along the part of a new one that is orthogonal to them
         small = _small(basis, images)
-        factor, failed = linalg.lapack.dpotrf(small, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
+        factor, failed = scipy.linalg.lapack.dpotrf(small, lower=1)  # pyright: ignore[reportAttributeAccessIssue]
         pivots = np.where(np.arange(len(small)) < failed - 1, np.diag(factor), 0.0) if failed else np.diag(factor)
         later = (lengths * pivots[-len(new) :])[-(len(new) + 1) // 2 :]
         # no less than the round-off of products

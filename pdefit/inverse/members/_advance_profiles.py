@@ -8,8 +8,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Float, Int
-from scipy import special
 
 from pdefit._util.errors import refusing
 from pdefit._util.packed_state import pack, unpack
@@ -162,8 +162,8 @@ class ProfileRun:
     def limit(self, level: float, sigma_stated: bool) -> float:
         """Twice the rise of J at the ends of an interval."""
         degrees = max(self.functional.observed_values - self.functional.controls.bounds.free(self.estimate).sum(), 1)
-        found = float(special.stdtrit(degrees, (1 + level) / 2)) ** 2 * self.chi2 / degrees
-        return max(found, float(special.ndtri((1 + level) / 2)) ** 2) if sigma_stated else found
+        found = float(scipy.special.stdtrit(degrees, (1 + level) / 2)) ** 2 * self.chi2 / degrees
+        return max(found, float(scipy.special.ndtri((1 + level) / 2)) ** 2) if sigma_stated else found
 
     @property
     def active(self) -> np.ndarray:

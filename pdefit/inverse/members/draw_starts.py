@@ -5,8 +5,8 @@ from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy import special
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
@@ -114,7 +114,7 @@ class Starts:
         lower, upper = c.bounds
         if self.within == "bounds" and np.all(np.isfinite(lower) & np.isfinite(upper)):
             return lower + cube * (upper - lower)
-        quantile = special.ndtri(_TAIL + (1 - 2 * _TAIL) * cube)
+        quantile = scipy.special.ndtri(_TAIL + (1 - 2 * _TAIL) * cube)
         if self.within == "prior" and isinstance(c.prior, Normal):
             return np.asarray(c.transform.to_search(jnp.asarray(c.prior.mean + c.prior.deviation * quantile))) / c.scale
         if self.within == "prior" and isinstance(c.prior, LogNormal):

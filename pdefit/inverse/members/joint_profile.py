@@ -6,8 +6,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy import special
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.run_state import RunState
@@ -96,7 +96,7 @@ def joint_profile(
     check_profile(functional)
     run = ProfileRun(functional, np.asarray(theta), numbers, None, tuple(devices), callback)
     # for one number F is the square of t: the limit of two by the ratio of their quantiles
-    ratio = special.chdtri(2, 1 - level) / special.chdtri(1, 1 - level)
+    ratio = scipy.special.chdtri(2, 1 - level) / scipy.special.chdtri(1, 1 - level)
     limit = float(run.limit(level, sigma_stated) * ratio)
     lower, upper = functional.controls.bounds
     sizes, at = np.asarray(functional.controls.sizes(jnp.asarray(theta))), run.estimate

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float, Int
-from scipy import special
 
 from pdefit.data.known import Known
 from pdefit.inverse.controls.bounds import Bounds
@@ -133,12 +133,12 @@ class MemberFits:
             known = standard_errors(self.matrix, self.free)
             unknown = ~np.isfinite(known)
             known[unknown] = 0.0
-            quantile = special.stdtrit(degrees, (1 + level) / 2)
+            quantile = scipy.special.stdtrit(degrees, (1 + level) / 2)
             error = known * np.sqrt(np.where(np.isfinite(variance), variance, 0.0))[:, None]
             half = error * quantile[:, None]
             if sigma_stated:
                 error = np.maximum(error, known)
-                half = np.maximum(half, special.ndtri((1 + level) / 2) * known)
+                half = np.maximum(half, scipy.special.ndtri((1 + level) / 2) * known)
             unknown |= half > OPEN * changes_by_e(self.members.controls)
             error[unknown] = half[unknown] = np.inf
             none = self.blown_up[:, None] | ~self.free

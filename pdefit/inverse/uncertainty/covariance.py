@@ -5,8 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Bool, Float
-from scipy import linalg
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.theta import Controls
@@ -97,7 +97,7 @@ def _scores(
         np.add.at(own, np.ix_(columns, columns), groups.matrix[g])
         score, own = (score / norms)[free], (own / size)[block]
         # the residuals the segment would have had, had it not been fitted: J^T (1 - H)^-1 r by Woodbury's identity
-        without: np.ndarray = linalg.lstsq((matrix / size)[block] - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
+        without: np.ndarray = scipy.linalg.lstsq((matrix / size)[block] - own, score, lapack_driver="gelsy")[0]  # pyright: ignore
         scores[g, free] = score + own @ without
     scores *= norms
     middle = (segments - 1) / segments * scores.T @ scores + prior

@@ -20,8 +20,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float, PRNGKeyArray
-from scipy import linalg
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.controls.bound_control import FEW
@@ -255,7 +255,7 @@ def field_posterior(
     # the prior of modes is in units of the noise; a stated amplitude is not
     relative = functional.controls.mask(lambda c: c.has_modes)
     weights = np.where(relative, weights / noise, weights)
-    vectors, sizes, _ = linalg.svd(
+    vectors, sizes, _ = scipy.linalg.svd(
         found.factor * np.where(relative[given], 1.0, 1 / noise)[:, None], full_matrices=False
     )
     return FieldPosterior(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from scipy import linalg
+import scipy
 
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import PARTS
@@ -67,7 +67,7 @@ def independent_errors(found: Fit, known: Intervals) -> list[list[np.ndarray]]:
     """
     functional, theta, chosen = found.functional, np.asarray(found.theta), numbers(found, known)
     rows = known.inverse[chosen]
-    steps = linalg.solve_triangular(linalg.cholesky(rows[:, chosen], lower=True), rows, lower=True)
+    steps = scipy.linalg.solve_triangular(scipy.linalg.cholesky(rows[:, chosen], lower=True), rows, lower=True)
     now, *moved = ([np.asarray(own) for _, own in functional.parts(jnp.asarray(x))] for x in (theta, *(theta + steps)))
     return [[own[e] - here for own in moved] for e, here in enumerate(now)]
 

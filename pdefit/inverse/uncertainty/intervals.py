@@ -4,8 +4,8 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy import special
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
@@ -151,10 +151,10 @@ def intervals(
     points = values_per_element(controls if k == theta.size else controls.tabulated)
     covariance, inverse = points @ found.matrix @ points.T, points @ found.inverse
     known = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    half = special.stdtrit(found.degrees, (1 + level) / 2) * known
+    half = scipy.special.stdtrit(found.degrees, (1 + level) / 2) * known
     if sigma_stated:
         stated = np.sqrt(np.maximum(np.diag(inverse[:, :k] @ points.T), 0.0))
-        least = special.ndtri((1 + level) / 2) * stated
+        least = scipy.special.ndtri((1 + level) / 2) * stated
         method += ", at least what the stated sigma gives" if np.any(least > half) else ""
         half, wider = np.maximum(half, least), np.maximum(known, stated)
         covariance = _widened(covariance, known, wider)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
-from scipy import special
 
 from pdefit.inverse.controls.priors import Measured
 from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
@@ -108,7 +108,7 @@ def marginal_likelihood(
     stated = both - chi2 / 2 + _below(matrix, gradient) - _half_log_det(matrix)
     # with an unknown factor s of sigma, of density 1/s, s is integrated first: Gamma(n/2) (chi2/2)^(-n/2) / 2
     factor = values / chi2
-    averaged = both + special.gammaln(values / 2) - values / 2 * np.log(chi2 / 2) - np.log(2)
+    averaged = both + scipy.special.gammaln(values / 2) - values / 2 * np.log(chi2 / 2) - np.log(2)
     other = factor * data + known
     averaged += _below(other, factor * (gradient - pull) + pull) - _half_log_det(other)
     if not np.isfinite(stated):

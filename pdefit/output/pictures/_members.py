@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import xarray
 
 from pdefit.data.readers.fields import open_film
 from pdefit.output.pictures.style import (
@@ -23,6 +22,9 @@ from pdefit.output.pictures.style import (
 )
 from pdefit.output.store.members import read_members
 from pdefit.output.store.tables import number, number_in, rows_of
+
+if TYPE_CHECKING:
+    import xarray
 
 # panels of numbers and of members at most, and how many of these are the worst
 _MOST_NUMBERS, _MOST_MEMBERS, _WORST = 12, 12, 5
@@ -165,7 +167,7 @@ def draw_starts(path: Path, file: Path) -> None:
         right.set(yscale=kind_of_axis(spread), ylabel="estimate over that of the best")
 
 
-def _series(record: xarray.DataArray, e: int) -> np.ndarray:
+def _series(record: "xarray.DataArray", e: int) -> np.ndarray:
     """One member's record against time, the mean over space if it has any."""
     one = record.isel(member=int(e))
     return one.mean([d for d in one.dims if d != "time"]).values if one.ndim > 1 else one.values

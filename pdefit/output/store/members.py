@@ -1,15 +1,17 @@
 """members.h5: estimates of many fits with their intervals and records, as xarray, NetCDF and HDF5 tools read them."""
 
 from pathlib import Path
-
-import xarray
+from typing import TYPE_CHECKING
 
 from pdefit._util.atomic import beside
 from pdefit._util.errors import PdefitError
 from pdefit.data.readers.hdf5 import open_netcdf
 
+if TYPE_CHECKING:
+    import xarray
 
-def write_members(path: Path, found: xarray.Dataset) -> None:
+
+def write_members(path: Path, found: "xarray.Dataset") -> None:
     """Write members.h5 (NetCDF-4).
 
     **Arguments:**
@@ -21,7 +23,7 @@ def write_members(path: Path, found: xarray.Dataset) -> None:
         found.to_netcdf(neighbour, engine="h5netcdf")
 
 
-def read_members(path: Path) -> xarray.Dataset:
+def read_members(path: Path) -> "xarray.Dataset":
     """The content of members.h5. Raises `PdefitError` if it is missing or damaged."""
     try:
         with open_netcdf(path) as file:

@@ -25,11 +25,26 @@ def others(monkeypatch):
         yield started
 
 
-def test_another_process_draws_and_hands_over_its_notes(others, tmp_path):
-    with drawing(tmp_path, True) as drawn:
-        notes = drawn().notes
+def test_another_process_draws_what_is_there_when_asked_and_hands_over_its_notes(others, tmp_path):
+    with drawing(tmp_path, True) as draw:
+        (tmp_path / "fields.h5").write_bytes(b"damaged")
+        notes = draw()().notes
     assert [p.returncode for p in others] == [0]
-    assert notes == pictures(tmp_path).notes and "fields.h5" in notes[0]
+    assert notes == pictures(tmp_path).notes and any(note.startswith("no fields: ") for note in notes)
+
+
+def test_the_other_process_ends_with_this_one(others, tmp_path):
+    with drawing(tmp_path, True):
+        # which the system does with the pipes of a killed process
+        others[0].stdin.close()
+        assert others[0].wait() == 1
+
+
+def test_without_the_other_process_the_pictures_are_drawn_here(others, tmp_path):
+    with drawing(tmp_path, True) as draw:
+        others[0].kill()
+        others[0].wait()
+        assert draw()().notes == pictures(tmp_path).notes
 
 
 def test_an_interrupt_ends_the_other_process(others, tmp_path):
@@ -41,6 +56,6 @@ def test_an_interrupt_ends_the_other_process(others, tmp_path):
 @pytest.mark.parametrize(("cores", "wanted"), [({0}, True), ({0, 1}, False)])
 def test_one_core_draws_by_itself(others, tmp_path, monkeypatch, cores, wanted):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
-    with drawing(tmp_path, wanted) as drawn:
-        assert bool(drawn().notes) == wanted
+    with drawing(tmp_path, wanted) as draw:
+        assert bool(draw()().notes) == wanted
     assert not others
