@@ -1,5 +1,6 @@
 """The folder of what can be made again, and the SHA-256 by which results of the same inputs are recognised."""
 
+import functools
 import hashlib
 import os
 import re
@@ -16,6 +17,12 @@ def digest(parts: Iterable[bytes]) -> str:
     for part in parts:
         total.update(part)
     return total.hexdigest()
+
+
+@functools.cache
+def sources(*folders: Path) -> str:
+    """The SHA-256 of all Python files in folders, in their order."""
+    return digest(file.read_bytes() for folder in folders for file in sorted(folder.rglob("*.py")))
 
 
 def contents(arrays: Iterable[ArrayLike]) -> Iterator[bytes]:

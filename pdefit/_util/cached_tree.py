@@ -1,10 +1,11 @@
 """Trees of arrays that are made once, and kept in files of the cache."""
 
-import inspect
+import importlib.metadata
+import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import equinox as eqx
 import jax
@@ -12,14 +13,21 @@ import numpy as np
 from jaxtyping import PyTree
 
 from pdefit._util.atomic import beside
-from pdefit._util.cache import cache_folder, contents, digest, without_addresses
+from pdefit._util.cache import cache_folder, contents, digest, sources, without_addresses
+from pdefit._util.plugins import packages
 
+_PDEFIT, _PYTHON = Path(__file__).parents[1], Path(os.__file__).parent
 # bytes of all files in a folder of the cache; the oldest go first
 _MOST = 1_000_000_000
 
 
 def cached_tree(
-    folder: str, name: str, made_of: Iterator[bytes], like: PyTree, make: Callable[[], PyTree]
+    folder: str,
+    name: str,
+    made_of: Iterator[bytes],
+    like: PyTree,
+    make: Callable[[], PyTree],
+    tell: Callable[[str], object],
 ) -> tuple[PyTree, Path, bool]:
     """A tree of arrays, from the cache if it was made before; with it its file, and whether that was there.
 
@@ -29,14 +37,17 @@ def cached_tree(
     - `made_of`: everything that the tree depends on, as of `origin`.
     - `like`: a tree of the same structure.
     - `make`: makes the tree, if there is no file or a damaged one.
+    - `tell`: takes a sentence about a damaged file.
     """
     path, tree = cache_folder(folder) / f"{name}-{digest(made_of)[:24]}.npz", jax.tree.structure(like)
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
-            return jax.tree.unflatten(tree, [found[f"arr_{k}"] for k in range(tree.num_leaves)]), path, True
-    # none, or a damaged one, which is replaced
-    except (OSError, EOFError, KeyError, ValueError, BadZipFile):
-        made = make()
+    if path.is_file():
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
+                return jax.tree.unflatten(tree, [found[f"arr_{k}"] for k in range(tree.num_leaves)]), path, True
+        # the readers of archives and arrays raise almost anything where a byte is wrong
+        except Exception:
+            tell(f"'{path}' of the cache is damaged, and is made anew")
+    made = make()
     leaves = [np.asarray(x) for x in jax.tree.leaves(made)]
     if sum(x.nbytes for x in leaves) <= _MOST / 4:
         _keep(path, leaves)
@@ -59,24 +70,40 @@ def _keep(path: Path, leaves: list[np.ndarray]) -> None:
 
 
 def origin(first: str, *parts: Any) -> Iterator[bytes]:
-    """Bytes of everything that a result depends on, including the source files of the classes of its parts.
+    """Bytes of everything that a result depends on, including the sources of pdefit, of plugins, and of the user.
 
     **Arguments:**
 
-    - `first`: a text: the version of the way in which it is made, and plain numbers.
+    - `first`: a text of plain numbers.
     - `parts`: systems, solvers, states.
     """
-    yield f"{first} {jax.__version__}".encode()
+    installed = (_PDEFIT, *packages().values())
+    yield f"{first} {compiler()} {jax.config.read('jax_enable_x64')} {sources(*installed)}".encode()
+    yield from _sources_of_user(installed)
     for part in parts:
-        yield from map(_source, type(part).__mro__)
         arrays, rest = eqx.partition(part, eqx.is_array)
         yield without_addresses(f"{type(part)} {jax.tree.structure(arrays)} {rest}")
         yield from contents(jax.tree.leaves(arrays))
 
 
-def _source(cls: type) -> bytes:
-    """Content of the file that defines a class; empty if there is none."""
-    try:
-        return Path(inspect.getfile(cls)).read_bytes()
-    except (OSError, TypeError):
-        return b""
+def compiler() -> tuple[str, ...]:
+    """Versions and settings of the compiler, which decide round-off."""
+    return (
+        jax.__version__,
+        importlib.metadata.version("jaxlib"),
+        os.environ.get("XLA_FLAGS", ""),
+        jax.default_backend(),
+    )
+
+
+def _sources_of_user(installed: tuple[Path, ...]) -> Iterator[bytes]:
+    """Contents of the files of loaded modules that belong neither to Python nor to installed packages.
+
+    A file of equations may import any of them.
+    """
+    folders = tuple(f"{folder}{os.sep}" for folder in (_PYTHON, *installed))
+    files = {getattr(module, "__file__", None) or "" for module in [*sys.modules.values()]}
+    for file in sorted(files):
+        packaged = {"site-packages", "dist-packages"} & {*Path(file).parts}
+        if file.endswith(".py") and not file.startswith(folders) and not packaged and os.path.isfile(file):
+            yield Path(file).read_bytes()

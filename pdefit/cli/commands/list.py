@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pdefit._util.atomic import read_json, write_json
-from pdefit._util.cache import cache_folder, digest
+from pdefit._util.cache import cache_folder, sources
 from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.plugins import packages
 from pdefit.cli.config.catalogue import choices, costs, experiments
@@ -54,9 +54,7 @@ def _system_rows() -> list[list[str]]:
     They come from the classes, which need JAX: three seconds. They are kept in the user's cache under a digest of all that
     they are made of, so that only the first call after a change takes so long.
     """
-    sources = [Path(__file__).parents[2], *packages().values()]
-    files = [file for folder in sources for file in sorted(folder.rglob("*.py"))]
-    kept = cache_folder("systems") / f"{digest(file.read_bytes() for file in files)[:24]}.json"
+    kept = cache_folder("systems") / f"{sources(Path(__file__).parents[2], *packages().values())[:24]}.json"
     with suppress(OSError, PdefitError, KeyError, TypeError):
         rows = read_json(kept)["systems"]
         if all(isinstance(text, str) for row in rows for text in row):

@@ -1,6 +1,7 @@
 """Observations of a twin, made by a true system with numerics of its own; its film is integrated once and cached."""
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +19,8 @@ from pdefit.cli.run.initial_state import following, initial_state
 from pdefit.cli.run.open_settings import choose_method, suitable_solver
 from pdefit.cli.run.source import Source, fitted_frames, frame_times
 from pdefit.cli.run.trial import check_memory, try_observe, try_step
+from pdefit.cli.runtime.console import Console
+from pdefit.cli.runtime.terminal import warn
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.stable_step import MARGIN, choose_steps, stability_limit
 from pdefit.inverse.controls.bind import bind
@@ -144,14 +147,11 @@ def _averaged(fine: Any, coarse: Any, refine: int | float) -> Any:
     return block_mean(fine, [f / c for f, c in zip(fine.shape, coarse.shape, strict=True)])
 
 
-# version of the way in which films are made: a new one discards all that are kept
-_VERSION = "1"
-
-
 def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
     """True states of a twin at all times, from the cache if they were made before.
 
     **Arguments:** as of `Twin.film`.
     """
-    made_of = origin(f"{_VERSION} {twin.steps or twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
-    return cached_tree("films", type(twin.system).__name__, made_of, y0, lambda: twin.film(y0, ts, args))[0]
+    made_of = origin(f"{twin.steps or twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
+    name, tell = type(twin.system).__name__, partial(warn, Console())
+    return cached_tree("films", name, made_of, y0, lambda: twin.film(y0, ts, args), tell)[0]

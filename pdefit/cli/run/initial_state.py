@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import equinox as eqx
@@ -18,7 +19,7 @@ from pdefit._util.trees import named_fields, promoted
 from pdefit.cli.config.settings import Settings
 from pdefit.cli.config.sources import Initial, StateFile
 from pdefit.cli.runtime.console import Console
-from pdefit.cli.runtime.terminal import RunsProgress
+from pdefit.cli.runtime.terminal import RunsProgress, warn
 from pdefit.data.readers.locate import locate
 from pdefit.integrate.preparation import AbstractPreparation, prepare
 from pdefit.inverse.controls.declare import declared_leaves
@@ -28,9 +29,6 @@ from pdefit.output.store.fields import read_frame
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.initial import OwnInitial, Steady
 from pdefit.systems.system import AbstractSystem
-
-# version of the way in which states are prepared: a new one discards all cached states
-_VERSION = "1"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,8 +155,8 @@ def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, see
             bar(0, len(kicks), told)
             return prepare(preparation, system, key, report=lambda done, of: bar(done, of, told))
 
-    made_of, like = origin(f"{_VERSION} {seed}", preparation, system), preparation.start(system, key)
-    state, path, cached = cached_tree("states", type(system).__name__, made_of, like, make)
+    made_of, like = origin(str(seed), preparation, system), preparation.start(system, key)
+    state, path, cached = cached_tree("states", type(system).__name__, made_of, like, make, partial(warn, Console()))
     seconds = 0.0 if cached else time.perf_counter() - begin
     return jax.tree.map(jnp.asarray, state), Prepared(duration, seconds, cached, path)
 

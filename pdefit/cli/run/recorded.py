@@ -22,7 +22,7 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.runtime import equations
 from pdefit.inverse.fit.fit import restored
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.fingerprint import sources
+from pdefit.inverse.objective.fingerprint import own_sources
 from pdefit.output.store.fit_checkpoint import Saved, differences, load_state
 from pdefit.output.store.runs import RunFiles
 
@@ -130,7 +130,7 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
     try:
         settings = read_settings(cfg)
     except PdefitError as error:
-        if saved is None or saved.origin["hashes"].get("pdefit") == sources():
+        if saved is None or saved.origin["hashes"].get("pdefit") == own_sources():
             raise
         raise PdefitError(f"{error}; {OTHER_STATE}") from None
     return Job(settings, directory, str(made.get("experiment")), console), saved

@@ -1,8 +1,5 @@
 """Fingerprints of the equations, the data and the numerics from which a number was computed."""
 
-import functools
-import importlib.metadata
-import os
 from importlib import resources
 from itertools import chain
 from pathlib import Path
@@ -13,7 +10,8 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from pdefit._util.cache import contents, digest, without_addresses
+from pdefit._util.cache import contents, digest, sources, without_addresses
+from pdefit._util.cached_tree import compiler
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.spread import given_devices, on_one
@@ -29,14 +27,12 @@ def fingerprint(functional: AbstractObjective) -> dict[str, str]:
     """
     # equations are the same on any number of devices, sums differ by round-off
     bare = _without_steps(on_one(functional))
-    return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional), "pdefit": sources()}
+    return {"equations": _equations(bare), "data": _data(bare), "flags": _flags(functional), "pdefit": own_sources()}
 
 
-@functools.cache
-def sources() -> str:
+def own_sources() -> str:
     """The SHA-256 of the sources of pdefit."""
-    folder = Path(str(resources.files("pdefit")))
-    return digest(path.read_bytes() for path in sorted(folder.rglob("*.py")))
+    return sources(Path(str(resources.files("pdefit"))))
 
 
 def _without_steps(functional: AbstractObjective) -> AbstractObjective:
@@ -73,10 +69,7 @@ def _data(functional: AbstractObjective) -> str:
 def _flags(functional: AbstractObjective) -> str:
     dtype = jax.tree.leaves(functional.problem.y0)[0].dtype
     parts = (
-        jax.__version__,
-        importlib.metadata.version("jaxlib"),
-        os.environ.get("XLA_FLAGS", ""),
-        jax.default_backend(),
+        *compiler(),
         str(dtype),
         *(f"{n} devices" for n in [len(given_devices(functional))] if n > 1),
     )
