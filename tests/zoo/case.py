@@ -67,6 +67,8 @@ class Case:
         solver = {} if self.solver is None else {"solver": self.solver}
         steps = {} if "steps" in self.options else {"dt": self.dt}
         data = pdefit.simulate(truth, y0, self.ts, dt=self.dt, observe=self.observe, args=self.args, **solver)
+        # numbers that are not finite would be masked: the fit would run on less data, or on none
+        assert all(np.isfinite(x).all() for x in data.values.values()), f"simulation at {values} is not finite"
         data = pdefit.add_noise(data, self.noise, key)
         problem = pdefit.Problem(wrong, y0, self.observe, args=self.args)
         return pdefit.Functional(problem, data, self.free, **steps, **solver, **self.options)

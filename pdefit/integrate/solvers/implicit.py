@@ -102,9 +102,11 @@ class AbstractImplicit(AbstractOneStep):
             def residual(z_i: Array) -> Array:
                 return z_i - h * field(system, time, base + diagonal * z_i)
 
+            explicit = h * field(system, time, base)
+            # a linearised step: an explicit one throws a stiff unknown past its root, from where no iteration returns
             z_i, found = lax.custom_root(
                 residual,
-                h * field(system, time, base),
+                jnp.where(diagonal > 0, lu_solve(factors, explicit), explicit),
                 lambda g, guess: _newton(g, guess, factors, jnp.abs(coupling), lax.stop_gradient(base)),
                 lambda g, b: jnp.linalg.solve(jax.jacfwd(g)(jnp.zeros_like(b)), b),
                 has_aux=True,

@@ -196,6 +196,41 @@ def test_every_unknown_is_solved_to_its_own_round_off():
     np.testing.assert_allclose((after(0.501, 2.0**43) - after(0.499, 2.0**43)) / 0.002, tangent, rtol=1e-8)
 
 
+class Pairing(pdefit.AbstractSystem):
+    """u' = s - u^2: atoms that are fed pair up."""
+
+    time_unit = "s"
+    s: jax.Array = pdefit.parameter()
+
+    def vector_field(self, t, y, args):
+        return State(self.s - y.u**2)
+
+    def init(self, key):
+        return State(jnp.asarray([0.8, 1.15]))
+
+
+@pytest.mark.parametrize("solver", STIFF, ids=name)
+def test_a_stiff_unknown_beside_its_balance_is_found(solver):
+    """Its explicit step overshoots to a negative number; each stage is a quadratic equation with one positive root."""
+    method, h, s = method_of(solver), 10.0, 1.0
+    y0 = Pairing(s=s).init(None)
+    found, slope = jax.jit(
+        lambda s: jax.jvp(
+            lambda s: method.one_step(Pairing(s=s), jnp.zeros(()), jnp.asarray(h), y0, None).u, (s,), (1.0,)
+        )
+    )(s)
+
+    def exact(s):
+        z = np.zeros((method.b.size, 2), complex)
+        for i, row in enumerate(method.a):
+            base, d = y0.u + row @ z, h * row[i]
+            z[i] = h * (s - (base if d == 0 else (np.sqrt(1 + 4 * d * (base + d * s)) - 1) / (2 * d)) ** 2)
+        return y0.u + method.b @ z
+
+    np.testing.assert_allclose(found, exact(s).real, rtol=1e-12)
+    np.testing.assert_allclose(slope, exact(s + 1e-30j).imag / 1e-30, rtol=1e-8)
+
+
 def test_a_field_is_refused_with_a_remedy():
     grid = pdefit.CartesianGrid(shape=(50, 50), extent=(10.0, 10.0))
     system = FisherKPP(grid, D=1.0, r=1.0)
