@@ -8,12 +8,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit._util.trees import cast, named_fields
 from pdefit.conformance._subject import Subject, finite, gap, rates, relative, size
 from pdefit.conformance.report import Finding, at_least, at_most, not_applicable
 from pdefit.systems.capabilities import AbstractRefinable
+from pdefit.systems.system import AbstractSystem
 
 # relative difference by the same arithmetic in another order, where rates are small differences of large terms
 _SAME = 1e-9
@@ -35,28 +36,26 @@ def structure(subject: Subject) -> Iterator[Finding]:
         yield at_most(f"rates of another shape ({name})", sum(a.shape != b.shape for a, b in pairs), 0, remedy)
         remedy = "let every array follow the dtype of the state (y.u.dtype); NumPy arrays and fixed dtypes do not"
         yield at_most(f"rates that are not {name}", sum(a.dtype != b.dtype for a, b in pairs), 0, remedy)
-    yield _narrowing(subject)
+        yield _precision(system, y0, time)
 
 
-def _narrowing(subject: Subject) -> Finding:
-    """Arithmetic in lower precision inside a float64 vector field.
+def _precision(system: AbstractSystem, y0: PyTree, time: Array) -> Finding:
+    """Arithmetic in another precision inside a vector field.
 
-    The dtype of the result does not show it: a float32 intermediate times a float64 parameter is float64 again.
+    The dtype of the result does not show it: a float32 intermediate times a float64 parameter is float64 again, and
+    transforms in float64 may be rounded at the end.
     """
-    arrays, rest = eqx.partition((subject.system, subject.y0), eqx.is_array)
+    arrays, rest = eqx.partition((system, y0), eqx.is_array)
 
     def field(arrays: PyTree) -> PyTree:
         system, y = eqx.combine(arrays, rest)
-        return system.vector_field(jnp.zeros(()), y, None)
+        return system.vector_field(time, y, None)
 
-    low = {v.aval.dtype.name for v in _variables(jax.make_jaxpr(field)(arrays).jaxpr) if _is_narrow(v.aval)}
-    remedy = f"something is computed in {', '.join(sorted(low))}; use the dtype of the state (y.u.dtype)"
-    return at_most("low precision inside a float64 vector field", len(low), 0, remedy)
-
-
-def _is_narrow(aval: Any) -> bool:
-    dtype = getattr(aval, "dtype", None)
-    return dtype is not None and jnp.issubdtype(dtype, jnp.inexact) and jnp.finfo(dtype).bits < 64
+    kinds = {v.aval.dtype for v in _variables(jax.make_jaxpr(field)(arrays).jaxpr) if hasattr(v.aval, "dtype")}
+    inexact = (k for k in kinds if jnp.issubdtype(k, jnp.inexact))
+    other = sorted(k.name for k in inexact if jnp.finfo(k).bits != jnp.finfo(time.dtype).bits)
+    remedy = f"something is computed in {', '.join(other)}; use the dtype of the state (y.u.dtype)"
+    return at_most(f"other precision inside a {time.dtype.name} vector field", len(other), 0, remedy)
 
 
 def _variables(jaxpr: Any) -> Iterator[Any]:

@@ -74,14 +74,19 @@ class FourierGrid(AbstractGrid):
         count = np.arange(n // 2 + 1) if axis == last else np.rint(np.fft.fftfreq(n, 1 / n))
         return count.reshape([-1 if i == axis else 1 for i in range(self.ndim)])
 
-    def symbol(self, order: int = 1, axis: int = 0) -> np.ndarray:
+    def symbol(self, order: int = 1, axis: int = 0) -> Array:
         """The factor (i k)^order by which a derivative multiplies the modes, real for even orders.
+
+        As numbers of Python do, it takes the precision of the modes or parameters that it multiplies.
 
         **Arguments:**
 
         - `order`: the order of the derivative; default 1.
         - `axis`: the axis along which it is taken; default 0.
         """
+        return _of_any_precision(self._factor(order, axis))
+
+    def _factor(self, order: int, axis: int) -> np.ndarray:
         count, n = self.numbers(axis), self.shape[axis]
         waves = 2 * np.pi / self.extent[axis] * count
         if order % 2 == 0:
@@ -89,9 +94,9 @@ class FourierGrid(AbstractGrid):
         # the highest mode of an even number of points is a cosine, whose odd derivatives vanish at every point
         return 1j * (-1.0) ** (order // 2) * np.where(2 * np.abs(count) == n, 0.0, waves) ** order
 
-    def laplacian_symbol(self) -> np.ndarray:
-        """The factor -|k|^2 by which the Laplacian multiplies the modes."""
-        return sum((self.symbol(2, axis) for axis in range(self.ndim)), start=np.zeros(()))
+    def laplacian_symbol(self) -> Array:
+        """The factor -|k|^2 by which the Laplacian multiplies the modes, in any precision as `symbol`."""
+        return _of_any_precision(sum((self._factor(2, axis) for axis in range(self.ndim)), start=np.zeros(())))
 
     def derivative(self, u: Array, order: int = 1, axis: int = 0) -> Array:
         """A derivative of a field.
@@ -101,8 +106,7 @@ class FourierGrid(AbstractGrid):
         - `u`: the field, of the grid's shape.
         - `order`, `axis`: as of `symbol`.
         """
-        modes = self.to_modes(u)
-        return self.from_modes(modes * self.symbol(order, axis).astype(modes.dtype))
+        return self.from_modes(self.to_modes(u) * self.symbol(order, axis))
 
     def dealias(self, modes: Array) -> Array:
         """The modes without the upper third along every axis.
@@ -119,6 +123,12 @@ class FourierGrid(AbstractGrid):
         for axis, n in enumerate(self.shape):
             low = low & (3 * np.abs(self.numbers(axis)) < n)
         return jnp.where(low, modes, 0)
+
+
+def _of_any_precision(values: np.ndarray) -> Array:
+    """Constants in the weak type of JAX. Strong ones in double precision would widen a state in single precision."""
+    with jax.ensure_compile_time_eval():
+        return jnp.full(values.shape, values.dtype.type(0).item()).at[...].set(values)
 
 
 class SpectralSystem(AbstractFieldSystem, AbstractDiagonal):
@@ -153,7 +163,7 @@ class SpectralSystem(AbstractFieldSystem, AbstractDiagonal):
         return self.from_modes(self.explicit_modes(t, y, args))
 
     def explicit_modes(self, t, y, args):
-        # symbols are double precision, and a state may be single
+        # constants of a subclass may be double precision, and a state single
         return jax.tree.map(lambda m, u: m.astype(jnp.result_type(u, jnp.complex64)), self.nonlinear(t, y, args), y)
 
     def to_modes(self, y):

@@ -18,6 +18,7 @@ from jaxtyping import Array
 
 import pdefit
 from pdefit.boundaries import AbstractBoundary, Dirichlet, Ends
+from pdefit_flow.shift import shift
 
 # two components, each on its own faces
 Velocity = tuple[Array, Array]
@@ -56,7 +57,7 @@ def _pad(u: Array, before: int, after: int, axis: int) -> Array:
 def _beside_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> tuple[Array, Array]:
     """The values at the centres below and above each face."""
     if grid.periodic[axis]:
-        return jnp.roll(u, 1, axis), u
+        return shift(u, 1, axis), u
     n = u.shape[axis]
     return lax.slice_in_dim(u, 0, n - 1, axis=axis), lax.slice_in_dim(u, 1, n, axis=axis)
 
@@ -64,7 +65,7 @@ def _beside_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> tuple[Arra
 def _beside_centres(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None) -> tuple[Array, Array]:
     """The values on the faces below and above each centre. On walls they are those of `ends`, or 0 without any."""
     if grid.periodic[axis]:
-        return u, jnp.roll(u, -1, axis)
+        return u, shift(u, -1, axis)
     if ends is None:
         return _pad(u, 1, 0, axis), _pad(u, 0, 1, axis)
     first, last = (jnp.expand_dims(x, axis).astype(u.dtype) for x in ends)

@@ -112,7 +112,7 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable, AbstractReduced):
         return dataclasses.replace(self, force=force, orientation=None)
 
     def eigenvalues(self):
-        number, square = jnp.asarray(self.sphere.number), self.sphere.radius**2
+        number, square = jnp.asarray(self.sphere.number, self.viscosity.dtype), self.sphere.radius**2
         curved = 0.0 if self.hodge else 2.0
         shear = -self.viscosity * (number - curved) / square - self.drag
         bulk = shear - self.bulk_viscosity * number / square

@@ -73,7 +73,9 @@ class RossbyHaurwitz(AbstractSphereFlow, AbstractExact, AbstractVerifiable):
         return None
 
     def eigenvalues(self):
-        return NavierStokes(self.sphere, self.viscosity, incompressible=True).eigenvalues()
+        # zeros in the precision of the viscosity, which defaults do not have
+        zero = jnp.zeros_like(self.viscosity)
+        return NavierStokes(self.sphere, self.viscosity, zero, zero, incompressible=True).eigenvalues()
 
     def init(self, key):
         return self.exact(jnp.zeros(()))

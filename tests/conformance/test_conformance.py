@@ -32,6 +32,14 @@ def test_every_installed_system_passes(name):
     assert "parameters found again, relative error" in checked
 
 
+@pytest.mark.parametrize("name", systems())
+def test_rates_of_every_installed_system_are_computed_in_the_precision_of_the_state(name):
+    """Every operation of a float32 right-hand side is float32, and of a float64 one float64."""
+    found = list(structure.structure(Subject(systems()[name])))
+    assert {f"other precision inside a float{bits} vector field" for bits in (32, 64)} <= {f.name for f in found}
+    assert not failed(found)
+
+
 def test_the_system_that_most_defects_are_planted_in_is_right():
     report = pdefit.verify(Decay)
     assert report.passed, str(report)
@@ -67,6 +75,11 @@ class HiddenSingle(Decay):
 class Double(Decay):
     def vector_field(self, t, y, args):
         return State(-self.k * y.u * jnp.ones(3, jnp.float64))
+
+
+class HiddenDouble(Decay):
+    def vector_field(self, t, y, args):
+        return State((-self.k * y.u * np.ones(3)).astype(y.u.dtype))
 
 
 class Tuple(Decay):
@@ -117,7 +130,8 @@ class Explodes(Decay):
     ("system", "check"),
     [
         (Single, "rates that are not float64"),
-        (HiddenSingle, "low precision inside a float64 vector field"),
+        (HiddenSingle, "other precision inside a float64 vector field"),
+        (HiddenDouble, "other precision inside a float32 vector field"),
         (Double, "rates that are not float32"),
         (Tuple, "rates differ from the tree of a float64 state"),
         (Broadcast, "rates of another shape (float64)"),

@@ -46,6 +46,15 @@ def test_derivatives_in_two_dimensions():
     assert coords.coord_units == {"x": "mm", "y": "mm"} and coords.unit == "K"
 
 
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_symbols_leave_the_precision_of_modes_and_parameters(dtype):
+    grid, u = pdefit.FourierGrid((6, 4), (1.0, 1.0)), jnp.ones((6, 4), dtype)
+    modes = grid.to_modes(u)
+    for symbol in (grid.symbol(1, 0), grid.symbol(2, 1), grid.laplacian_symbol()):
+        assert (symbol * modes).dtype == modes.dtype
+    assert (u[0, 0] * grid.laplacian_symbol()).dtype == grid.derivative(u).dtype == dtype
+
+
 def test_dealiased_products_are_exact():
     """Of two fields without their upper third, in the modes that are left."""
     grid, fine = pdefit.FourierGrid((32,), (1.0,)), pdefit.FourierGrid((128,), (1.0,))
