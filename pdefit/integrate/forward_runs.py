@@ -6,7 +6,7 @@ from typing import NamedTuple
 import diffrax
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit._util.program import Program, values_of
 from pdefit._util.trees import demand_float64
@@ -167,6 +167,6 @@ def frames(
 
 
 @jax.jit
-def _frame(states: PyTree, i: int) -> PyTree:
+def _frame(states: PyTree, i: int | Array) -> PyTree:
     """One of several states, by one program."""
     return jax.tree.map(lambda x: x[i], states)
