@@ -138,7 +138,7 @@ class Observations(eqx.Module):
         def pick(x: Array) -> Array:
             if x.shape[0] != self.ts.size:
                 return x
-            return x[index] if is_traced(x) else jax.device_put(np.asarray(x)[index])
+            return x[index] if is_traced(x) else jax.device_put(np.array(np.asarray(x)[index]))
 
         return Observations(
             ts=self.ts[index],
@@ -274,4 +274,5 @@ def _align(sigma: np.ndarray, shape: tuple[int, ...]) -> Array:
     """sigma with as many axes as its variable: (n,) belongs to the first axis after time, if that has n entries."""
     if sigma.ndim == 1 and sigma.shape == shape[1:2]:
         sigma = sigma.reshape(-1, *(1,) * (len(shape) - 2))
-    return jax.device_put(sigma.reshape((1,) * (len(shape) - sigma.ndim) + sigma.shape))
+    # a copy, since device_put may share memory, and the caller may write into it
+    return jax.device_put(np.array(sigma.reshape((1,) * (len(shape) - sigma.ndim) + sigma.shape)))
