@@ -10,7 +10,7 @@ from small_systems import Decay, Lines
 
 import pdefit
 
-VALUE = eqx.filter_jit(pdefit.Functional.value)
+VALUE = eqx.filter_jit(lambda objective, theta: objective.value(theta))
 GRID = pdefit.CartesianGrid(shape=(64,), extent=(40.0,), origin=(-20.0,), length_unit="mm")
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
+from pdefit._util.trees import is_traced
 
 Numbers = ArrayLike | float | int
 
@@ -65,8 +66,9 @@ class Observations(eqx.Module):
         _demand_signal({name: x[mask[name]] for name, x in arrays.items() if np.any(mask[name])}, given)
         return Observations(
             ts=ts,
-            values={name: jnp.asarray(np.where(mask[name], value, 0)) for name, value in arrays.items()},
-            mask={name: jnp.asarray(m) for name, m in mask.items()},
+            # unlike jnp.asarray, this compiles no program for each shape
+            values={name: jax.device_put(np.where(mask[name], value, 0)) for name, value in arrays.items()},
+            mask=jax.device_put(mask),
             sigma={name: _align(np.asarray(given[name], float), value.shape) for name, value in arrays.items()},
             positions={name: _placed(name, x, arrays[name].shape) for name, x in (positions or {}).items()},
         )
@@ -134,12 +136,14 @@ class Observations(eqx.Module):
         """
 
         def pick(x: Array) -> Array:
-            return x[index] if x.shape[0] == self.ts.size else x
+            if x.shape[0] != self.ts.size:
+                return x
+            return x[index] if is_traced(x) else jax.device_put(np.array(np.asarray(x)[index]))
 
         return Observations(
             ts=self.ts[index],
-            values=jax.tree.map(lambda x: x[index], self.values),
-            mask=jax.tree.map(lambda x: x[index], self.mask),
+            values=jax.tree.map(pick, self.values),
+            mask=jax.tree.map(pick, self.mask),
             sigma=jax.tree.map(pick, self.sigma),
             positions=jax.tree.map(pick, self.positions),
         )
@@ -252,7 +256,7 @@ def _placed(name: str, positions: Numbers, shape: tuple[int, ...]) -> Array:
             f"Positions of '{name}' expect values (time, point) and coordinates (point, axis) or (time, point, axis), but "
             f"got {shape} and {np.shape(positions)}"
         )
-    return jnp.asarray(np.where(np.isfinite(x), x, 0.0))
+    return jax.device_put(np.where(np.isfinite(x), x, 0.0))
 
 
 def _demand_signal(values: Mapping[str, np.ndarray], sigma: Mapping[str, Numbers]) -> None:
@@ -270,4 +274,5 @@ def _align(sigma: np.ndarray, shape: tuple[int, ...]) -> Array:
     """sigma with as many axes as its variable: (n,) belongs to the first axis after time, if that has n entries."""
     if sigma.ndim == 1 and sigma.shape == shape[1:2]:
         sigma = sigma.reshape(-1, *(1,) * (len(shape) - 2))
-    return jnp.asarray(sigma.reshape((1,) * (len(shape) - sigma.ndim) + sigma.shape))
+    # a copy, since device_put may share memory, and the caller may write into it
+    return jax.device_put(np.array(sigma.reshape((1,) * (len(shape) - sigma.ndim) + sigma.shape)))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import diffrax
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from pdefit._util.program import Program, values_of
 from pdefit._util.trees import demand_float64
@@ -162,5 +162,11 @@ def frames(
     for part in np.array_split(ts, -(-ts.size // block)) if ts.size else ():
         found = _STATES(stepper, y0, numerics.grid(system, y0, part, t0, ends))
         for i in range(part.size):
-            yield jax.tree.map(lambda x, i=i: x[i], found)
-        y0, t0 = jax.tree.map(lambda x: x[-1], found), float(part[-1])
+            yield (y0 := _frame(found, i))
+        t0 = float(part[-1])
+
+
+@jax.jit
+def _frame(states: PyTree, i: int | Array) -> PyTree:
+    """One of several states, by one program."""
+    return jax.tree.map(lambda x: x[i], states)

@@ -7,7 +7,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -115,7 +114,7 @@ class AbstractGrid(eqx.Module):
 
     def mesh(self) -> tuple[Array, ...]:
         """Coordinates of every point: one array of the grid's shape for each axis."""
-        return tuple(jnp.asarray(m) for m in np.meshgrid(*(self.axis(i) for i in range(self.ndim)), indexing="ij"))
+        return tuple(jax.device_put(m) for m in np.meshgrid(*(self.axis(i) for i in range(self.ndim)), indexing="ij"))
 
     def coords(self, unit: str = "1", long_name: str = "") -> FieldCoords:
         """The coordinates of a scalar field on this grid.

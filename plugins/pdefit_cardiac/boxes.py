@@ -43,7 +43,7 @@ def covers(boxes: Float[Array, "boxes axes 2"], grid: pdefit.CartesianGrid) -> l
 
 
 def _overlap(spans: Float[Array, "spans 2"], grid: pdefit.CartesianGrid, axis: int) -> Float[Array, "spans cells"]:
-    edges = grid.corner[axis] + jnp.arange(grid.shape[axis] + 1, dtype=spans.dtype) * grid.spacing[axis]
+    edges = grid.corner[axis] + np.arange(grid.shape[axis] + 1, dtype=spans.dtype) * grid.spacing[axis]
     first, last = (jnp.clip(spans[:, i, None], edges[None, :-1], edges[None, 1:]) for i in (0, 1))
     return (last - first) / grid.spacing[axis]
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from problems import VALUE
 
 import pdefit
 from pdefit._util.trees import cast, promoted
@@ -37,7 +38,7 @@ def test_a_float32_state_beside_float64_parameters_becomes_float64():
     problem = pdefit.Problem(system, y0)
     J = pdefit.Functional(problem, data, {"rate": pdefit.Control(pdefit.transforms.Log())}, dt=0.1)
     # data of the same steps in the same precision leave nothing
-    assert float(J.value(J.theta0)) == 0.0 and J.observations.values["x"].dtype == jnp.float64
+    assert float(VALUE(J, J.theta0)) == 0.0 and J.observations.values["x"].dtype == jnp.float64
     assert _types(problem.y0) == _types(initial_state("system", 0, system, None)[0]) == {"float64"}
 
 

@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -22,6 +23,19 @@ def test_nan_becomes_a_mask():
 def test_sigma_has_the_axes_of_its_variable():
     o = observations()
     assert o.sigma["u"].shape == (1, 3) and o.sigma["v"].shape == (1,)
+
+
+def test_records_compile_nothing_and_share_no_memory(caplog):
+    # JAX shares the memory of arrays that begin at a multiple of 64 bytes
+    buffer = np.ones(97 * 3 + 8)
+    begin = -buffer.ctypes.data % 64 // 8
+    sigma = buffer[begin : begin + 97 * 3].reshape(97, 3)
+    with jax.log_compiles():
+        o = pdefit.Observations.build(np.arange(97.0), {"u": np.ones((97, 3))}, {"u": sigma})
+        parts = o.at(slice(5, 40)), o.between(3.0, 8.0)
+    assert "Compiling" not in caplog.text
+    sigma[:] = 2.0
+    assert all(np.all(np.asarray(x.sigma["u"]) == 1.0) for x in (o, *parts))
 
 
 def test_parts_keep_values_and_errors_together():

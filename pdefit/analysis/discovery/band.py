@@ -51,6 +51,6 @@ def band(
         found = term(*map(jnp.asarray, values))
         return found if reference is None else found - term(*map(jnp.asarray, reference))
 
-    value, slopes = at(theta), np.asarray(jax.jacfwd(at)(theta))
-    variance = np.einsum("...i,ij,...j->...", slopes, np.asarray(covariance), slopes)
+    slopes, value = jax.jit(jax.jacfwd(lambda theta: (at(theta),) * 2, has_aux=True))(theta)
+    variance = np.einsum("...i,ij,...j->...", np.asarray(slopes), np.asarray(covariance), np.asarray(slopes))
     return Band(np.asarray(value), np.sqrt(np.maximum(variance, 0.0)))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -69,7 +69,9 @@ def _free(ts: np.ndarray, formulations: Sequence[AbstractFormulation], first: in
 def withhold(observations: Observations, frames: np.ndarray) -> Observations:
     """Observations with the frames of these indices masked out."""
     out = np.isin(np.arange(observations.ts.size), frames)
-    mask = {n: jnp.asarray(np.asarray(m) & ~out.reshape(-1, *[1] * (m.ndim - 1))) for n, m in observations.mask.items()}
+    mask = {
+        n: jax.device_put(np.asarray(m) & ~out.reshape(-1, *[1] * (m.ndim - 1))) for n, m in observations.mask.items()
+    }
     return eqx.tree_at(lambda o: o.mask, observations, mask)
 
 

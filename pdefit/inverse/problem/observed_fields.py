@@ -165,7 +165,7 @@ def _pushed(
         if dim not in dims:
             return jnp.zeros_like(like)
         shape = [-1 if d == dim else 1 for d in dims]
-        return jnp.broadcast_to(jnp.asarray(points.reshape(shape), like.dtype), like.shape)
+        return jax.device_put(np.broadcast_to(points.reshape(shape).astype(like.dtype), like.shape))
 
     moved = [tangent(name, x) for name, x in named_fields(y).items()]
     _, pushed = jax.jvp(observation, (y,), (jax.tree.unflatten(jax.tree.structure(y), moved),))

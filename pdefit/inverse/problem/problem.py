@@ -4,7 +4,6 @@ from functools import partial
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -70,9 +69,8 @@ class Problem(eqx.Module):
 
         **Arguments:** `data`: the record, which may place the instrument.
         """
-        t = jnp.asarray(data.ts)[0].astype(precision(self.y0))
-        observe = self.instrument.placed(data.positions_at(0))
-        return jax.eval_shape(lambda y: observe(t, y, self.args), self.y0)
+        observe, t = self.instrument.placed(data.positions_at(0)), jax.ShapeDtypeStruct((), precision(self.y0))
+        return jax.eval_shape(lambda t, y: observe(t, y, self.args), t, self.y0)
 
     def coords(self) -> dict[str, FieldCoords]:
         """The axes of every field of the state: those that the system states, or else running numbers."""

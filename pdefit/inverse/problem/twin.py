@@ -59,11 +59,10 @@ def simulate(
     numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
     film = states(system, y0, ts, numerics, t0=float(ts[0]))
     instrument = (observe or ObserveAll()).on(system).with_system(system)
-    where = {
-        name: jnp.broadcast_to(jnp.asarray(x), (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()
-    }
-    times = jnp.asarray(ts, precision(film))
-    values = jax.vmap(lambda t, y, x: instrument.placed(x)(t, y, args))(times, film, where)
+    where = {name: np.broadcast_to(x, (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()}
+    look = jax.vmap(lambda t, y, x: instrument.placed(x)(t, y, args))
+    # what observes the whole state takes no program
+    values = (jax.jit(look) if observe else look)(ts.astype(precision(film)), film, where)
     return instrument.located(Observations.build(ts, values, positions=positions))
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import scipy
@@ -83,7 +84,7 @@ def marginal_likelihood(
     parts = functional.parts(theta)
     free = functional.controls.bounds.free(theta)
     values, p, fitted = functional.observed_values, theta.size, int(np.count_nonzero(free))
-    log_sigma = sum(float(likelihood_sums(part)[:, 1].sum()) for part, _ in parts)
+    log_sigma = sum(float(np.asarray(likelihood_sums(part))[:, 1].sum()) for part, _ in parts)
     if p > _MANY:
         # chi2 and the trace are those of another way of computing; the criteria take all unknowns
         reason = f"{p} unknowns are too many for the determinant of their matrix"
@@ -133,6 +134,7 @@ def logarithms(operator: AbstractObservationOperator) -> frozenset[str]:
     return frozenset(name for part in parts if isinstance(part, Logarithm) for name in part.fields)
 
 
+@eqx.filter_jit
 def likelihood_sums(functional: Functional) -> Float[Array, "V 3"]:
     """For each variable of one record the number of fitted values, and the sums of ln sigma and of ln x over them.
 

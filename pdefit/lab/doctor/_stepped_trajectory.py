@@ -103,7 +103,7 @@ def steps_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
     - `grid`: the steps of all segments.
     """
     one = jax.tree.map(lambda x: x[segment], grid)
-    times, sizes = map(np.asarray, one.times_and_sizes())
+    times, sizes = map(np.asarray, eqx.filter_jit(TimeGrid.times_and_sizes)(one))
     observed = np.zeros(times.shape, bool)
     observed[:, -1] = True
     schedule, start = functional.schedule, int(one.observes_start)
@@ -113,12 +113,12 @@ def steps_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
         repeats = np.full(len(rows), times.shape[1])
         # the observation at the start follows a single step of zero length
         repeats[:start] = 1
-        return jnp.asarray(np.repeat(rows, repeats, axis=0))
+        return jax.device_put(np.repeat(rows, repeats, axis=0))
 
     return Steps(
-        t=jnp.concatenate([times[0, :start], times.ravel()]),
-        h=jnp.concatenate([np.zeros(start), sizes.ravel()]),
-        observed=jnp.concatenate([np.ones(start, bool), observed.ravel()]),
+        t=jax.device_put(np.append(times[0, :start], times)),
+        h=jax.device_put(np.append(np.zeros(start), sizes)),
+        observed=jax.device_put(np.append(np.ones(start, bool), observed)),
         observation=by_step(schedule.index),
         counts=jax.tree.map(by_step, schedule.counts),
     )

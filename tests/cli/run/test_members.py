@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import xarray
+from problems import VALUE
 from scipy.stats import norm
 
 import pdefit
@@ -82,7 +83,7 @@ def test_a_member_is_the_experiment_of_its_recording(compose, table):
     assert exp.names == ("a", "b", "c", "odd") and np.isnan(exp.truth).all()
     alone = build_experiment(compose(*_words(table, "members=null", "+data.select={system: b}"))).first
     same = exp.members.member(1)
-    assert float(same.value(same.theta0)) == pytest.approx(float(alone.value(alone.theta0)), rel=1e-12)
+    assert float(VALUE(same, same.theta0)) == pytest.approx(float(VALUE(alone, alone.theta0)), rel=1e-12)
     np.testing.assert_array_equal(same.theta0, alone.theta0)
 
 

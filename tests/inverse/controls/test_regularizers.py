@@ -13,7 +13,7 @@ X = jnp.asarray(np.random.default_rng(0).normal(size=(3, 4, 5, 2)))
 
 
 def penalty(x=X, **arguments):
-    return float(jnp.sum(pdefit.regularizers.H1("force.values", 2.0, **arguments).residual(x) ** 2))
+    return float(np.sum(np.asarray(jax.jit(pdefit.regularizers.H1("force.values", 2.0, **arguments).residual)(x)) ** 2))
 
 
 def test_slopes_along_the_axes_that_are_named():
@@ -35,8 +35,8 @@ def test_periodic_axes_have_no_ends():
 
 def test_a_weight_is_that_of_the_mean_square_slope_on_any_grid():
     for n in (50, 100):
-        x = jnp.linspace(0.0, 2 * jnp.pi, n, endpoint=False)
-        np.testing.assert_allclose(penalty(jnp.sin(x), spacing=2 * np.pi / n, periodic=True), 1.0, rtol=2e-3)
+        x = np.linspace(0.0, 2 * np.pi, n, endpoint=False)
+        np.testing.assert_allclose(penalty(np.sin(x), spacing=2 * np.pi / n, periodic=True), 1.0, rtol=2e-3)
 
 
 @pytest.mark.parametrize(

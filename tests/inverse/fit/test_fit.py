@@ -217,7 +217,7 @@ def test_a_stage_begins_at_the_guess_if_what_prepared_it_led_away(join):
 def test_members_begin_at_their_guess_if_what_prepared_it_led_away():
     members = pdefit.Members.of([decay_from(0.72, 0.4), decay_from(2.0, 0.0)])
     found = pdefit.fit_members(members, AWAY)
-    guess = [float(members.member(e).value(x)) for e, x in enumerate(members.theta0)]
+    guess = [float(VALUE(members.member(e), x)) for e, x in enumerate(members.theta0)]
     assert found.loss[0] == pytest.approx(guess[0], rel=1e-12)
     # what the stages carried is the better start of the second
     assert found.loss[1] < 1e-3 * guess[1]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import decays
+from problems import VALUE, decays
 
 import pdefit
 from pdefit._util.errors import PdefitError
@@ -25,7 +25,7 @@ def test_what_differs_is_held_for_each_and_all_else_once(functionals):
     for e, functional in enumerate(functionals):
         same = members.member(e)
         assert np.array_equal(same.observations.values["u"], functional.observations.values["u"])
-        assert float(same.value(same.theta0)) == float(functional.value(functional.theta0))
+        assert float(VALUE(same, same.theta0)) == float(VALUE(functional, functional.theta0))
     assert not jax.tree.leaves(pdefit.Members.from_points(functionals[0], jnp.zeros((7, 1))).stack.own)
 
 

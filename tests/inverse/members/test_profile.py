@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from problems import decays
+from problems import VALUE, decays
 from scipy import optimize, stats
 from small_systems import State
 
@@ -129,7 +129,7 @@ def test_a_joint_profile_is_the_lowest_j_with_both_held(fit):
     # nothing is left to be fitted: J itself
     for i, j in ((0, 0), (1, 3), (4, 2)):
         at = jnp.log(jnp.asarray([joint.second[j], joint.first[i]]))
-        assert joint.rise[i, j] == pytest.approx(2 * (float(fit.functional.value(at)) - fit.loss), rel=1e-6)
+        assert joint.rise[i, j] == pytest.approx(2 * (float(VALUE(fit.functional, at)) - fit.loss), rel=1e-6)
     # the valley of both: along it J rises far less than across
     assert joint.rise[3, 3] < 0.2 * joint.rise[3, 1] and joint.rise[2, 2] == pytest.approx(0.0, abs=1e-6)
     one, both = pdefit.profiles(fit.functional, fit.theta, ["k"])[0].limit, joint.limit

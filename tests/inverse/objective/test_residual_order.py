@@ -58,7 +58,7 @@ RESIDUALS = eqx.filter_jit(lambda J: J.residuals(J.theta0))
 
 def at(J, i, y):
     """Residuals of one time: variables by name, values in the order of the array; a missing one is zero."""
-    data = J.observations
+    y, data = jax.tree.map(np.asarray, (y, J.observations))
     return [
         float((getattr(y, n)[k] - data.values[n][(i, *k)]) / data.sigma[n][(i, *k)]) if data.mask[n][(i, *k)] else 0.0
         for n in ("b", "v")
@@ -75,7 +75,7 @@ def test_windows_then_times_then_variables_then_places_and_gaps_regularizers_and
     added = (pdefit.regularizers.L2("c", weight=4.0), pdefit.regularizers.L2("a", weight=9.0))
     J = functional(LATER, controls, formulation=pdefit.formulations.Segments(1.0, 0.1), regularizers=added)
     windows, expected = [[0, 1, 2], [2, 3], [3, 4]], list[float]()
-    nodes = [jax.tree.map(lambda x, s=s: x[s], J.problem.nodes) for s in range(3)]
+    nodes = [jax.tree.map(lambda x, s=s: np.asarray(x)[s], J.problem.nodes) for s in range(3)]
     for s, frames in enumerate(windows):
         for i in frames:
             # a time that two windows share belongs to the first of them
@@ -85,7 +85,7 @@ def test_windows_then_times_then_variables_then_places_and_gaps_regularizers_and
         for control in J.controls.nodes:
             name = control.path.removeprefix("nodes.")
             end = getattr(moved(nodes[s], LATER[frames[-1]] - LATER[frames[0]]), name)
-            gap = (end - getattr(nodes[min(s + 1, 2)], name)) / J.continuity_sigma[control.path][0]
+            gap = (end - getattr(nodes[min(s + 1, 2)], name)) / np.asarray(J.continuity_sigma[control.path])[0]
             expected += np.ravel(np.zeros_like(gap) if s == 2 else gap).tolist()
     expected += [2.0 * 0.5, 3.0 * 1.5]
     expected += [{"a": 0.5 / 0.1, "c": 0.4 / 0.2}[c.path] for c in J.controls.items if c.prior is not None]

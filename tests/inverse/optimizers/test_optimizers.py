@@ -86,7 +86,7 @@ def minimise(optimizer, residuals, start, limit, box=None):
 
 
 def last(states):
-    return jax.tree.map(lambda x: jnp.asarray(np.asarray(x)[-1]), states)
+    return jax.tree.map(lambda x: jax.device_put(np.asarray(x)[-1]), states)
 
 
 def best(points):
@@ -261,8 +261,9 @@ def test_a_step_too_small_to_matter_ends_a_fit_without_noise():
 def creeping(optimizer, residuals, start, limit=200, box=None):
     """How many evaluations an optimizer takes until it is finished, and its state there."""
     states, *_, done = advance(optimizer, residuals, begin(optimizer, start, box), limit)
+    done = np.asarray(done)
     count = int(np.argmax(done)) if np.any(done) else limit - 1
-    return count + 1, jax.tree.map(lambda x: x[count], states)
+    return count + 1, jax.tree.map(lambda x: jax.device_put(np.asarray(x)[count]), states)
 
 
 def test_levenberg_marquardt_sees_that_it_creeps():

@@ -87,7 +87,9 @@ def test_the_state_goes_a_part_of_the_way_to_the_data_after_each_frame_and_resid
         expected.append(off / 0.1)
         # within three standard deviations hardly
         u = (u - 0.25 * off**3 / (off**2 + 0.3**2)) * np.exp(-0.5)
-    np.testing.assert_allclose(drawn.residuals(drawn.theta0), np.ravel(expected), rtol=1e-5)
+    np.testing.assert_allclose(
+        eqx.filter_jit(pdefit.Functional.residuals)(drawn, drawn.theta0), np.ravel(expected), rtol=1e-5
+    )
     with pytest.raises(pdefit.PdefitError, match="observed on its own grid"):
         unseen = pdefit.Observations.build(data.ts, {"other": np.ones((4, 1))})
         pdefit.formulations.Single(nudge=0.5).nudging(problem, unseen)

@@ -142,7 +142,7 @@ def test_an_unknown_noise_is_that_of_the_residuals():
 def test_the_variance_of_the_prior_needs_no_matrix(case):
     control = case[0].controls.items[-1]
     part, weights = case[0].controls.split(case[0].theta0)[-1], control.parametrization.weights
-    jac, given = np.asarray(jax.jacobian(control.to_physical)(part)), weights > 0
+    jac, given = np.asarray(jax.jit(jax.jacobian(control.to_physical))(part)), weights > 0
     expected = np.sum((jac[:, given] / weights[given]) ** 2, axis=1)
     np.testing.assert_allclose(prior_variance(control, part, weights), expected, rtol=1e-10)
 
