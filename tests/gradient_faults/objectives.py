@@ -156,7 +156,8 @@ for _name, _change, _base in (
         lambda: recordings(),
     ),
 ):
-    in_method("normal equations", _name, "grouped_equations", _change, _base)
+    # the equations of a small fit, which holds its Jacobian
+    in_method("normal equations", _name, "held_equations", _change, _base)
 
 in_method(
     "objective",

@@ -147,7 +147,7 @@ class Sketched:
         return at_points(SKETCH, objective, points)
 
     def push(self, objective: AbstractObjective, theta: Array, v: Array) -> tuple[Sketch, Sketch] | None:
-        """The sketch at theta and its derivative along v; None where a reverse rule hides it."""
+        """The sketch at theta and its derivative along v, None if a reverse rule hides it."""
         try:
             # numbers, because each operation of JAX on an own shape would be a program
             return jax.device_get(push_sketch(with_tangents(objective), theta, v))

@@ -91,13 +91,22 @@ class FitRun(Generic[Objective]):
     def _return_to_guess(self) -> None:
         """Begin at the guess if J is larger where the stages that prepared have ended."""
         guess = self.own.theta0
-        there = float(self.driver.value(self.functional, jnp.asarray(self.theta)))
-        here = float(self.driver.value(self.steps.suited(self.functional, guess), guess))
+        there, here = (
+            self._value(self.functional, self.theta),
+            self._value(self.steps.suited(self.functional, guess), guess),
+        )
         if np.isfinite(here) and not there <= here:
             ended = f"J is {here:.4g} at the guess, and {there:.4g} where the stages before ended"
             self._note(f"stage {self.place.stage + 1}: {ended}; begun at the guess")
             self.theta = guess
             self._with_steps(*self.steps.start(self.functional, guess))
+
+    def _value(self, functional: Objective, theta: Any) -> float:
+        """J by the program that the optimizer of this stage uses if it is small, else by a program of its own."""
+        stage, theta = self.stages[min(self.place.stage, len(self.stages) - 1)], jnp.asarray(theta)
+        if functional.small and stage.optimizer_for(functional).tangents:
+            return float(self.driver.normal_equations(functional, theta)[0])
+        return float(self.driver.value(functional, theta))
 
     @property
     def _formulation(self) -> AbstractFormulation | None:
@@ -284,9 +293,8 @@ class FitRun(Generic[Objective]):
             self.converged = False
         # losses are those of the last functional, and a stage that prepares free states has only the first controls
         guess = self.own.theta0[: self.theta.size]
-        first = float(self.driver.value(self.steps.suited(self.functional, guess), jnp.asarray(guess)))
-        known = self.driver.equations_at(self.functional, self.theta)
-        last = float(known[1][0] if known else self.driver.value(self.functional, jnp.asarray(self.theta)))
+        first = self._value(self.steps.suited(self.functional, guess), guess)
+        last = self._value(self.functional, self.theta)
         for event in near_stability(self.functional, jnp.asarray(self.theta)):
             self._note(event)
         return Fit(
@@ -300,5 +308,5 @@ class FitRun(Generic[Objective]):
             converged=self.converged,
             seconds={"compile": self.place.compiling, "evaluations": self.place.evaluating},
             events=list(self.place.events),
-            equations=known,
+            equations=self.driver.equations_at(self.functional, self.theta),
         )

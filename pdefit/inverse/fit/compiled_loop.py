@@ -144,7 +144,7 @@ def power_of_two(rate: float) -> int:
 
 
 def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> float:
-    """The round-off of J over sqrt(2 J): in float64 about that of a datum over its sigma, in float32 as measured."""
+    """The round-off of J over sqrt(2 J): in float64 about the round-off of a datum over sigma, in float32 as measured."""
     data, eps = functional.observations, jnp.finfo(jnp.float64).eps
     coarser = float(jnp.finfo(precision(functional.problem.y0)).eps / eps)
     if coarser <= 1:

@@ -17,7 +17,7 @@ from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest, nest
 from pdefit.inverse.fit import compiled_loop as chunk
 from pdefit.inverse.fit.compiled_loop import Carry, EvaluationLog
 from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, Equations, LowestEquations, value_of
+from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, Equations, LowestEquations
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.offload.cost import Cost, analysed, gradient_cost, tangent_cost, trial
@@ -137,7 +137,7 @@ class Traced(AbstractDriver):
         return int(taken), on_one_device(carry), jax.device_get(log)
 
     def value(self, functional, theta):
-        return value_of(functional, theta)
+        return VALUE(functional, theta)
 
     def watched_gradient(self, functional, theta):
         return GRADIENT(functional, theta)

@@ -166,7 +166,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     @abc.abstractmethod
     def held_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations | RecordingEquations:
-        """The same where the Jacobian is `small`, and held."""
+        """The same normal equations, if the objective is `small`, with their Jacobian."""
 
     @abc.abstractmethod
     def residual_parts(self, theta: Float[Array, " p"]) -> ResidualParts:

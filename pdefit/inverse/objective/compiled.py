@@ -37,7 +37,7 @@ EQUATIONS = _program(_equations)
 
 
 def value_of(functional: AbstractObjective, theta: Array | np.ndarray) -> Array:
-    """J(theta), where the Jacobian is small by the program of the residuals."""
+    """J(theta), of a small objective by the program of its residuals."""
     return jnp.asarray(half_square(PARTS(functional, theta))) if functional.small else VALUE(functional, theta)
 
 

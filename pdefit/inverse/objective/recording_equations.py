@@ -30,7 +30,7 @@ class ArrowEquations(eqx.Module):
     - `half_square`: J of each recording, (E,). What belongs to shared unknowns alone is divided among all.
     - `gradient`, `matrix`: its J_r^T r and J_r^T J_r, (E, c) and (E, c, c).
     - `shared`, `own`: the elements of theta that these are, (s,) and (E, q). What lies beyond theta is held. `own` is
-      None for one record whose unknowns are those of theta, in their order.
+      None for one record, whose unknowns are the elements of theta in their order.
     - `sums`: the Jacobian of residuals that couple recordings, linear ones, (g, p).
     """
 

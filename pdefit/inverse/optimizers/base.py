@@ -155,7 +155,7 @@ class Box(NamedTuple):
         return jnp.clip(theta, self.lower, self.upper)
 
     def blocked(self, theta: Float[Array, " p"], direction: Float[Array, " p"]) -> Bool[Array, " p"]:
-        """Where theta is on a bound and the direction leads out of it, (p,)."""
+        """The elements of theta on a bound out of which the direction leads, (p,)."""
         return ((theta <= self.lower) & (direction < 0)) | ((theta >= self.upper) & (direction > 0))
 
 
