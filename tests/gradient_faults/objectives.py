@@ -29,7 +29,7 @@ def altered(objective: Any, method: str, change: Callable) -> Any:
 def in_method(room: str, name: str, method: str, change: Callable, base: Callable = None, explained: str = "") -> None:
     """A fault in what a method returns."""
     base = base or flow
-    wrong = {"watched_gradient": "gradient", "gauss_newton_product": "product", "grouped_equations": "normal"}.get(
+    wrong = {"watched_gradient": "gradient", "gauss_newton_product": "product", "held_equations": "normal"}.get(
         method, ""
     )
     FAULTS[name] = Fault(

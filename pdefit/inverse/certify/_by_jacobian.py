@@ -17,7 +17,7 @@ from pdefit.inverse.objective.spread import at_points
 class ByJacobian:
     """Sketches of residuals and of products with the Jacobian, by the two programs of a small fit.
 
-    For fits by normal equations of a `small` objective. All other residuals are sketched while their trajectories run (`Sketched`).
+    For fits by normal equations of a `small` objective. All other residuals run through `Sketched`.
     """
 
     def signs(self, objective: AbstractObjective) -> dict[str, np.ndarray]:

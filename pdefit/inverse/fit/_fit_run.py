@@ -91,22 +91,14 @@ class FitRun(Generic[Objective]):
     def _return_to_guess(self) -> None:
         """Begin at the guess if J is larger where the stages that prepared have ended."""
         guess = self.own.theta0
-        there, here = (
-            self._value(self.functional, self.theta),
-            self._value(self.steps.suited(self.functional, guess), guess),
-        )
+        optimizer, suited = self.stages[self.place.stage].optimizer_for(self.functional), self.steps.suited
+        there = self.driver.value_for(optimizer, self.functional, self.theta)
+        here = self.driver.value_for(optimizer, suited(self.functional, guess), guess)
         if np.isfinite(here) and not there <= here:
             ended = f"J is {here:.4g} at the guess, and {there:.4g} where the stages before ended"
             self._note(f"stage {self.place.stage + 1}: {ended}; begun at the guess")
             self.theta = guess
             self._with_steps(*self.steps.start(self.functional, guess))
-
-    def _value(self, functional: Objective, theta: Any) -> float:
-        """J by the program that the optimizer of this stage uses if it is small, else by a program of its own."""
-        stage, theta = self.stages[min(self.place.stage, len(self.stages) - 1)], jnp.asarray(theta)
-        if functional.small and stage.optimizer_for(functional).tangents:
-            return float(self.driver.normal_equations(functional, theta)[0])
-        return float(self.driver.value(functional, theta))
 
     @property
     def _formulation(self) -> AbstractFormulation | None:
@@ -293,8 +285,9 @@ class FitRun(Generic[Objective]):
             self.converged = False
         # losses are those of the last functional, and a stage that prepares free states has only the first controls
         guess = self.own.theta0[: self.theta.size]
-        first = self._value(self.steps.suited(self.functional, guess), guess)
-        last = self._value(self.functional, self.theta)
+        optimizer = self.stages[-1].optimizer_for(self.functional)
+        first = self.driver.value_for(optimizer, self.steps.suited(self.functional, guess), guess)
+        last = self.driver.value_for(optimizer, self.functional, self.theta)
         for event in near_stability(self.functional, jnp.asarray(self.theta)):
             self._note(event)
         return Fit(

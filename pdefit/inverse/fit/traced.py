@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util.errors import PdefitError
@@ -83,6 +84,14 @@ class AbstractDriver(abc.ABC):
         self, functional: AbstractObjective, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"] | ArrowEquations]:
         """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
+
+    def value_for(
+        self, optimizer: AbstractOptimizer, functional: AbstractObjective, theta: Float[np.ndarray | Array, " p"]
+    ) -> float:
+        """J by the program that an optimizer uses, if the objective is small, and by a program of J alone otherwise."""
+        if functional.small and optimizer.tangents:
+            return float(self.normal_equations(functional, jnp.asarray(theta))[0])
+        return float(self.value(functional, jnp.asarray(theta)))
 
     def equations_at(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Equations | None:
         """The normal equations at a point, if J was the lowest of its objective; None otherwise."""
