@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from html import escape as escaped
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pdefit._util.errors import printable
 
@@ -44,7 +43,7 @@ def interval(low: object, high: object) -> str:
     return f"above {low:.5g}" if below else f"below {high:.5g}" if above else ""
 
 
-def summarised(values: ArrayLike | None) -> str:
+def summarised(values: object) -> str:
     """A number, a few numbers, or the range of many, as a cell; empty for None."""
     flat = np.ravel(np.asarray(() if values is None else values))
     if flat.size > _FEW:
