@@ -32,7 +32,7 @@ def said(found, known=None):
 
 
 def test_a_way_down_is_told_in_standard_errors(found, monkeypatch):
-    monkeypatch.setattr(module, "VALUE", lambda functional, theta: found.loss - 1.0)
+    monkeypatch.setattr(module, "value_of", lambda functional, theta: found.loss - 1.0)
     known = pdefit.intervals(found.functional, found.theta)
     told, line = said(found, known)
     assert told["k"]["standard_error"] == known.error[0] and "standard errors" in line and "(k)" in line
