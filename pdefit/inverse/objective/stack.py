@@ -103,7 +103,8 @@ class Stack(eqx.Module):
     @property
     def state_size(self) -> int:
         """The number of values of all states, common ones counted once."""
-        return values_of((self.common.problem.y0, self.own.problem.y0))
+        parts = self.common, self.own
+        return sum(values_of(t.problem.y0) if isinstance(t, Functional) else t.stack.state_size for t in parts)
 
     @staticmethod
     def beside(first: Any, own: Any) -> "Stack":
