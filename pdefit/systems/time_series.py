@@ -165,7 +165,6 @@ def increasing(knots: Any, name: str, owner: str = "A time series") -> np.ndarra
     return knots
 
 
-@partial(jax.jit, static_argnames=("method", "clip"), inline=True)
 def interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str, clip: bool = True) -> Array:
     """The interpolated values at one time. Only the methods `linear` and `smooth` are linear in the values.
 
