@@ -12,11 +12,11 @@ from pathlib import Path
 import jax
 
 from pdefit._util.cache import cache_folder
+from pdefit._util.program import TRIED
 
 # Measured on CPUs: wider vectors are 1.5 times faster. The second flag avoids reductions that are 2.5 times slower at random.
 # An unknown flag aborts the process, so they are set only for versions that were tried.
 _FLAGS = "--xla_cpu_prefer_vector_width=512 --xla_cpu_experimental_ynn_fusion_type=-reduce"
-_TRIED = ("0.10.1",)
 # LAPACK takes the threads of XLA for many small matrices. With threads of its own beside them it is ten times slower. Two such
 # calls at once, on a pool of two threads, wait for each other for ever, so that a pool has four or more.
 _THREADS = 4
@@ -38,7 +38,7 @@ def prepare() -> None:
         # JAX that has made an array refuses
         with suppress(RuntimeError):
             jax.config.update("jax_num_cpu_devices", cores())
-        if wanted != "none" and importlib.metadata.version("jaxlib") in _TRIED:
+        if wanted != "none" and importlib.metadata.version("jaxlib") in TRIED:
             os.environ["XLA_FLAGS"] = wanted
     programs = cache_folder("xla") / _processor()
     # without a folder that can be written there is no cache, and every program is compiled again

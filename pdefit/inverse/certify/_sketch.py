@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit._util.program import Program
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.compiled import objective_program
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import at_points
@@ -125,10 +125,9 @@ def _pull(objective: AbstractObjective, theta: Float[Array, " p"], cotangent: Sk
     return jax.vjp(lambda x: sketch(objective, x, _half_square), theta)[1](cotangent)[0]
 
 
-_program = functools.partial(Program, size=lambda objective, *_: objective.state_size)
-SKETCH = _program(sketch)
+SKETCH = objective_program(sketch)
 # the sketch and its derivative along v, by forward mode; and the derivative of <cotangent, sketch> by the adjoint
-push_sketch, pull_sketch = _program(_push), _program(_pull)
+push_sketch, pull_sketch = objective_program(_push), objective_program(_pull)
 
 
 class Sketched:

@@ -18,13 +18,14 @@ from pdefit.inverse.objective.segment_jacobian import ResidualParts, SegmentNorm
 Equations = tuple[SegmentNormalEquations | RecordingEquations, tuple[Array, Array, Array | ArrowEquations]]
 
 
-_program = partial(Program, size=lambda objective, *_: objective.state_size)
-VALUE = _program(lambda functional, theta: functional.value(theta))
+# a program of an objective and further arguments
+objective_program = partial(Program, size=lambda objective, *_: objective.state_size)
+VALUE = objective_program(lambda functional, theta: functional.value(theta))
 # value, gradient and growth of the adjoint, as optimizers are given them
-GRADIENT = _program(lambda functional, theta: functional.watched_gradient(theta))
-PRODUCT = _program(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
-RESIDUALS = _program(lambda functional, theta: functional.residuals(theta))
-PARTS = _program(lambda functional, theta: functional.residual_parts(theta))
+GRADIENT = objective_program(lambda functional, theta: functional.watched_gradient(theta))
+PRODUCT = objective_program(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
+RESIDUALS = objective_program(lambda functional, theta: functional.residuals(theta))
+PARTS = objective_program(lambda functional, theta: functional.residual_parts(theta))
 
 
 def _equations(functional, theta):
@@ -33,7 +34,7 @@ def _equations(functional, theta):
 
 
 # the normal equations of every group of residuals, and their total: one program for fits, certificates and intervals
-EQUATIONS = _program(_equations)
+EQUATIONS = objective_program(_equations)
 
 
 def value_of(functional: AbstractObjective, theta: Array | np.ndarray) -> Array:
