@@ -78,6 +78,8 @@ def run(directory: Path, jobs: int, iterations: int, preempt: int, kill: int) ->
     except subprocess.TimeoutExpired:
         launcher.kill()
     for count in range(5):
+        # the launcher may give up a job that the queue still runs
+        wait_for(lambda: not processes(directory))
         told = subprocess.run([PDEFIT, "sweep", "status", directory], capture_output=True, text=True).stdout
         if f"{jobs} done" in told:
             return table(directory), count
