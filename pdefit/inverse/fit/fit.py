@@ -3,6 +3,8 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
+import jax
+import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit._util import interrupts
@@ -27,6 +29,7 @@ def fit(
     functional: Objective,
     stages: Sequence[Stage | AbstractOptimizer] | None = None,
     *,
+    theta: Float[Array, " p"] | np.ndarray | None = None,
     max_iterations: int | None = None,
     callback: Callable[[Progress], None] | None = None,
     resume: RunState | None = None,
@@ -38,6 +41,8 @@ def fit(
 
     - `functional`: the objective, a `Functional` or `Recordings`.
     - `stages`: optimizers, or stages with windows and weights of their own; by default the stages of `choose_stages`.
+    - `theta`: the start of the fit in search space, (p,); default the guess of the functional. A start outside the bounds
+      is moved onto them. A fit from another start compiles nothing new.
     - `max_iterations`: a bound on the evaluations of all stages together; by default there is none.
     - `callback`: a function called after every chunk of about a second. If it raises `KeyboardInterrupt`, or at Ctrl-C,
       the fit ends with the best point so far.
@@ -61,6 +66,11 @@ def fit(
     if max_iterations is not None and max_iterations < 1:
         raise PdefitError(f"max_iterations expects 1 or more, but got {max_iterations}; leave it out for no bound")
     refuse(Choices.of(functional, plan, driver=driver or Traced()))
+    if theta is not None:
+        if np.shape(theta) != functional.theta0.shape:
+            size, came = functional.theta0.size, np.shape(theta)
+            raise PdefitError(f"A fit expects a start theta of {size} values, but got an array of shape {came}")
+        functional = functional.guessing(jax.device_put(np.clip(theta, *functional.controls.bounds)))
     run = FitRun(functional, plan, driver or Traced(), callback, max_iterations)
     if resume is not None:
         run.restore(resume)

@@ -1,6 +1,7 @@
 """Fits end to end: recovery, stages, budgets, interruption, events."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,6 +22,22 @@ def test_a_twin_returns_its_parameters(optimizer):
     np.testing.assert_allclose([found.problem.system.D, found.problem.system.r], 1.0, rtol=1e-6)
     assert found.converged and found.status == "done"
     assert found.loss < 1e-12 < found.loss_initial
+
+
+def test_a_fit_from_another_start_compiles_nothing():
+    functional, stages = fisher_functional(), [pdefit.optimizers.LevenbergMarquardt()]
+    first, second, theta = pdefit.fit(functional, stages), fisher_functional(), functional.theta0 + 0.1
+    with jax.no_tracing():
+        found = pdefit.fit(functional, stages, theta=theta)
+        other = pdefit.fit(second, stages)
+    np.testing.assert_allclose(found.theta, first.theta, atol=1e-6)
+    assert found.loss_initial == pytest.approx(float(functional.value(theta)), rel=1e-12)
+    assert np.array_equal(other.theta, first.theta)
+
+
+def test_a_start_of_another_size_is_refused():
+    with pytest.raises(pdefit.PdefitError, match="expects a start theta of 2 values, but got an array of shape .3,."):
+        pdefit.fit(fisher_functional(), [pdefit.optimizers.LBFGS()], theta=np.zeros(3))
 
 
 def test_masses_are_found_from_far_off():
