@@ -1,6 +1,7 @@
 """The verdict on each of many fits, by the residuals that one program gives of all."""
 
 import dataclasses
+from collections.abc import Iterable
 
 import jax.numpy as jnp
 
@@ -15,17 +16,18 @@ from pdefit.inverse.members.result import MemberFits
 from pdefit.inverse.objective.functional import Functional
 
 
-def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
+def judge_members(found: MemberFits, known: Known, which: Iterable[int] | None = None) -> list[Assessment]:
     """The verdict on each of many fits, as of `judge`.
 
     **Arguments:**
 
     - `found`: the fits.
     - `known`: facts about the data of each.
+    - `which`: the numbers of the members that are judged; default all.
     """
     members, theta = found.members, jnp.asarray(found.theta)
     each = []
-    for e in range(members.count):
+    for e in range(members.count) if which is None else which:
         if found.blown_up[e]:
             left = Quality(float("inf"), int(found.observed_values[e]), None, theta.shape[1], False)
             each.append(Assessment({"": left}))

@@ -1,6 +1,7 @@
 """Members built from settings: one experiment as a pattern, and for each member its data, guesses and truth."""
 
 import dataclasses
+from collections.abc import Iterable
 
 import equinox as eqx
 import jax
@@ -54,17 +55,20 @@ class MemberExperiment:
         found, starts = self.with_known(fit_members(self.members, self.first.stages)), self.first.starts
         if starts is None:
             return found
-        again = self.other_starts(found)
+        again = self.other_starts(one.verdict.word for one in judge(found))
         return fit_members_again(self.members, found, again, starts.points, self.first.stages, seed=self.first.seed)
 
     def with_known(self, found: MemberFits) -> MemberFits:
         """Fits of these members that know what is known of their data."""
         return dataclasses.replace(found, known=self.first.known)
 
-    def other_starts(self, found: MemberFits) -> list[int]:
-        """The numbers of the members that are fitted from other starts: those that noise does not explain, or all."""
+    def other_starts(self, words: Iterable[str]) -> list[int]:
+        """The numbers of the members that are fitted from other starts: those that noise does not explain, or all.
+
+        **Arguments:** `words`: the word of each verdict.
+        """
         always = self.first.starts is not None and self.first.starts.when == "always"
-        return [e for e, one in enumerate(judge(found)) if always or one.verdict.word != FITTED]
+        return [e for e, word in enumerate(words) if always or word != FITTED]
 
 
 def build_members(settings: Settings) -> MemberExperiment:

@@ -14,6 +14,7 @@ from pdefit._util.cache import contents, digest
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import available_bytes, in_words
 from pdefit.analysis.goodness.judge import judge
+from pdefit.analysis.goodness.judge_members import judge_members
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.build_members import MemberExperiment, build_members
 from pdefit.cli.run.checkpoints import Checkpoints
@@ -73,9 +74,8 @@ def run_members(job: Job, draw: Draw, saved: Saved | None = None) -> None:
     _certify(exp, [0], members.theta0[:1], job, "at the guess of the first member")
     watch.lap("certificates")
     processes.tell(at_once)
-    found = minimise_members(exp, job, saved, at_once, watch)
+    found, words = minimise_members(exp, job, saved, at_once, watch)
     spans = found.intervals(sigma_stated=first.sigma_stated)
-    words = [one.verdict.word for one in judge(found)]
     sample = _sample(found)
     certificate = _certify(exp, sample, found.theta[sample], job, f"at the estimates of {len(sample)} members")
     watch.lap("certificates")
@@ -119,8 +119,10 @@ def run_members(job: Job, draw: Draw, saved: Saved | None = None) -> None:
 
 def minimise_members(
     exp: MemberExperiment, job: Job, saved: Saved | None, at_once: int, watch: Stopwatch
-) -> MemberFits:
-    """The fits of all members, also from other starts. Processes that share them make the same call.
+) -> tuple[MemberFits, list[str]]:
+    """The fits of all members, also from other starts, and the word of each verdict.
+
+    Processes that share the members make the same call. Only the one that leads has words.
 
     **Arguments:**
 
@@ -131,10 +133,12 @@ def minimise_members(
     with processes.together():
         found = exp.with_known(_fitted(exp, at_once, job, saved))
         watch.lap("fit")
+        words = [] if processes.follows() else [one.verdict.word for one in judge(found)]
+        watch.lap("verdict")
         if job.settings.starts is not None:
-            found = _from_starts(exp, found, at_once, job)
+            found, words = _from_starts(exp, found, words, at_once, job)
             watch.lap("starts")
-    return found
+    return found, words
 
 
 def _devices(settings: Settings) -> list[Any]:
@@ -172,18 +176,20 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
         )
 
 
-def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Job) -> MemberFits:
-    """The fits after members that noise cannot explain, or all of them, had other starts too."""
+def _from_starts(
+    exp: MemberExperiment, found: MemberFits, words: list[str], at_once: int, job: Job
+) -> tuple[MemberFits, list[str]]:
+    """The fits after members that noise cannot explain, or all of them, had other starts too, and their words."""
     settings = job.settings
     assert settings.starts is not None
     if processes.follows():
         some = processes.heard()
     else:
-        some = exp.other_starts(found)
+        some = exp.other_starts(words)
         processes.tell(some)
     which, count = np.array(some, int), found.loss.size
     if not which.size:
-        return found
+        return found, words
     say(job.console, f"starts: {which.size} of {count} members are fitted from {settings.starts.count - 1} others")
     # an extended run may leave other members without a minimum
     checkpoints = Checkpoints.of(job, STARTS, which.tolist())
@@ -200,8 +206,11 @@ def _from_starts(exp: MemberExperiment, found: MemberFits, at_once: int, job: Jo
             callback=checkpoints.saving(bar, "starts"),
             resume=checkpoints.load(),
         )
-    say(job.console, f"starts: {int((better.start > 0).sum())} of them ended lower from another start")
-    return better
+    moved = np.flatnonzero(better.start).tolist()
+    say(job.console, f"starts: {len(moved)} of them ended lower from another start")
+    again = judge_members(better, better.known, moved) if words else []
+    new = {e: one.verdict.word for e, one in zip(moved, again, strict=False)}
+    return better, [new.get(e, word) for e, word in enumerate(words)]
 
 
 def _hash(exp: MemberExperiment) -> str:

@@ -99,7 +99,7 @@ def _declared(node: PyTree, path: str) -> list[str]:
 def _node(problem: Problem, path: str) -> PyTree:
     """The part of a problem called `path`."""
     root, *rest = path.split(".")
-    choices: dict[str, PyTree] = {n: getattr(problem.system, n) for n in parameters(problem.system)}
+    choices: dict[str, PyTree] = {n: getattr(problem.system, n) for n in parameters(type(problem.system))}
     choices |= {n: getattr(problem, n) for n in PARTS if getattr(problem, n) is not None}
     if root not in choices:
         raise unknown("control", root, choices)

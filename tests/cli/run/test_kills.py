@@ -130,7 +130,7 @@ def outcome(directory, exp, profiled):
     job, saved = open_run([str(directory)], "resume", QUIET)
     watch = Stopwatch()
     if job.settings.members:
-        fits = minimise_members(exp, job, saved, 8, watch)
+        fits, _ = minimise_members(exp, job, saved, 8, watch)
         return [fits.theta.tobytes(), fits.loss.tobytes(), fits.evaluations.tolist(), fits.start.tolist()]
     _, found, explored = minimise_from_starts(exp, job, saved, watch)
     told = [np.asarray(found.theta).tobytes(), found.loss, found.loss_initial, found.iterations, found.converged]
