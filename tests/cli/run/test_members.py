@@ -73,6 +73,7 @@ def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, compose, tab
     assert summary["members"]["count"] == 4 and summary["certificate"]["passed"]
     exp = build_members(compose(*_words(table)))
     found = exp.fit()
+    assert [row["verdict"] for row in rows.values()] == [one.verdict.word for one in pdefit.judge(found)]
     assert [one.verdict.word for one in pdefit.judge(found)] == [row["verdict"] for row in rows.values()]
     drawn = draw_all(run)
     assert not drawn.notes and {f.stem for f in drawn.files} == {"members", "records"}
