@@ -37,6 +37,9 @@ class Program:
         self._function, self._size = function, size
         self._quick, self._fast = (eqx.filter_jit(function, **_options(fast)) for fast in (False, True))
 
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
     def _suited(self, args: tuple) -> Any:
         return self._fast if self._size(*args) >= SMALL else self._quick
 

@@ -80,10 +80,11 @@ def _array(value: Any) -> Any:
     """The array of a number. A module (a network, an interpolant) stays what it is, and so does None."""
     if value is None or isinstance(value, eqx.Module):
         return value
-    dtype = value.dtype if isinstance(value, jax.Array) else np.asarray(value).dtype
+    value = value if isinstance(value, jax.Array) else np.asarray(value)
     # an explicit dtype: Python numbers would stay weakly typed, and a control of another type would compile everything
     # anew
-    return jnp.asarray(value, dtype if jnp.issubdtype(dtype, jnp.inexact) else float)
+    exact = value.astype(value.dtype if jnp.issubdtype(value.dtype, jnp.inexact) else float)
+    return exact if isinstance(value, jax.Array) else jax.device_put(exact)
 
 
 def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: tuple[str, ...] = (), **kwargs) -> Any:

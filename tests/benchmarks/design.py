@@ -81,7 +81,7 @@ def fits(
         if further is not None:
             noise = np.insert(noise, further, other.standard_normal((draws, *x.shape[1:])), axis=1)
         noisy[name] = np.asarray(x) + np.asarray(data.sigma[name]) * noise
-    J = eqx.tree_at(lambda f: f.problem, J, J.controls.filled(J.problem, theta))
+    J = eqx.tree_at(lambda f: f.problem, J, J.controls.problem(J.problem, theta))
     if J.steps is None:
         found = pdefit.fit_members(pdefit.Members.from_points(J, jnp.tile(theta, (draws, 1))).with_data(noisy), [MAIN])
         known = found.intervals(sigma_stated=True)

@@ -6,7 +6,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -167,7 +166,7 @@ def _largest_change(
     usable = np.isfinite(shift[:k]) & np.isfinite(known.reach[:k]) & numbers[:k]
     by = np.zeros(theta.size)
     by[:k] = np.where(usable, shift[:k] * np.where(usable, known.reach[:k], 0.0), 0.0)
-    now, then = (np.asarray(moved(functional.controls, theta, jnp.asarray(x))) for x in (0 * by, by))
+    now, then = (np.asarray(moved(functional.controls, theta, x)) for x in (0 * by, by))
     change = np.where(numbers & (now != 0), np.abs(then - now) / np.where(now != 0, np.abs(now), 1.0), 0.0)
     most = int(np.argmax(change))
     return (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 
 from pdefit.data.known import Known
@@ -11,6 +11,7 @@ from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.fit.result import Fit
 from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.intervals import Intervals
 
 # residuals of so many steps of the numbers in the data are rounding, and a number is nearly zero below this part of its guess
@@ -53,15 +54,16 @@ def about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
     """Sentences about numbers that fall to zero, or are not determined."""
     functional, lines, fallen = found.functional, list[str](), list[str]()
     theta, guess, names = np.asarray(found.theta), np.asarray(functional.theta0), functional.controls.names()
+    each = [np.asarray(moved(functional.controls, x, np.zeros_like(theta))) for x in (theta, guess)]
     for control, span in functional.controls.spans:
         # one weight of a network says nothing
         root, _, inside = control.name.partition(".")
         if not control.is_number or (inside and root not in PARTS):
             continue
-        now, before = (np.ravel(np.asarray(control.to_physical(jnp.asarray(x[span])))) for x in (theta, guess))
+        now, before = (x[span] for x in each)
         least = _FALLEN * np.abs(before)
         # a search variable that no number below zero has, or a bound, keeps it positive; else its interval must say so
-        below = np.asarray(control.transform.to_search(jnp.asarray(-least)))
+        below = np.asarray(control.transform.to_search(jax.device_put(-least)))
         sure = np.inf if known is None else np.fmax(np.abs(known.low[span]), np.abs(known.high[span]))
         near = ~np.isfinite(below) | (np.asarray(control.lower) >= 0) | (sure < least)
         fallen += [names[span.start + k] for k in np.flatnonzero(near & (np.abs(now) < least))]

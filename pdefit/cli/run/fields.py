@@ -57,7 +57,8 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     wanted = store.wanted(axes.fields | axes.measured, total, 3)
     measured = {n: where for n, where in axes.measured.items() if n in wanted}
     fields = problem.coords()
-    seen = as_fields(problem.observe, {n: np.asarray(x[0]) for n, x in record.values.items()}, fields)
+    values, mask = jax.device_get((record.values, record.mask))
+    seen = as_fields(problem.observe, {n: x[0] for n, x in values.items()}, fields)
     kinds = ("predicted", "true") if true else ("predicted",)
     film_kinds = {n: kinds + ("observed",) * (n in seen or n in measured) for n in wanted}
     film_kinds |= {n: (*film_kinds[n], "sigma") for n in measured} | dict.fromkeys(axes.scalars, kinds)
@@ -80,11 +81,11 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
             if true:
                 y = jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), true[1])
                 shown["true"] = true[0].system, y, observe(true[0], record, i, y)
-            frame = {n: np.where(record.mask[n][i], x[i], np.nan) for n, x in record.values.items()}
+            frame = {n: np.where(mask[n][i], x[i], np.nan) for n, x in values.items()}
             plain = as_fields(problem.observe, frame, fields)
             row = {f"{name}_observed": x for name, x in (plain | {n: frame[n] for n in measured}).items()}
             for kind, (system, y, through) in shown.items():
-                whole = whole_frame(system, jnp.asarray(record.ts[i]), y)
+                whole = whole_frame(system, jax.device_put(record.ts[i]), y)
                 row |= {f"{axes.named(n)}_{kind}": x for n, x in whole.items()}
                 row |= {f"{name}_{kind}": through[name] for name in measured}
             for name in measured:

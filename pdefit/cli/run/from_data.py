@@ -6,7 +6,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -129,12 +128,12 @@ def _as_compared(
             told.append(f"{lost} values of {name} are not above zero and have no logarithm; they count as missing")
         if seen.any() and not positive.any():
             raise PdefitError(f"data.sigma.{name} = log_normal expects values above zero, but there are none")
-        values[name], mask[name] = jnp.asarray(np.log(np.where(positive, x, 1.0))), jnp.asarray(positive)
+        values[name], mask[name] = jax.device_put(np.log(np.where(positive, x, 1.0))), jax.device_put(positive)
         sigma[name] = 1.0 if deviation is None else deviation
     if data.logarithmic:
         observe = Compose((observe, Logarithm(tuple(data.logarithmic))))
         observations = eqx.tree_at(lambda o: (o.values, o.mask), observations, (values, mask))
-    sigma = {name: x for name, x in sigma.items() if np.any(mask[name])}
+    sigma = {name: x for name, x in sigma.items() if np.any(np.asarray(mask[name]))}
     return observations.with_sigma(sigma), observe, tuple(told)
 
 
@@ -236,9 +235,9 @@ def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:
     Random numbers are used because derivatives may vanish at special values, such as zero.
     """
     try:
-        shapes = eqx.filter_eval_shape(system.init, jax.random.key(seed))
+        shapes = eqx.filter_eval_shape(lambda: system.init(jax.random.key(seed)))
     # a plugin may raise any exception; the error is reported where the initial state is made
     except Exception:
         return None
     random = np.random.default_rng(0)
-    return jax.tree.map(lambda x: jnp.asarray(random.uniform(0.3, 0.7, x.shape), x.dtype), shapes)
+    return jax.tree.map(lambda x: jax.device_put(random.uniform(0.3, 0.7, x.shape).astype(x.dtype)), shapes)

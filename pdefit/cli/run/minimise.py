@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from rich.markup import escape
 
 from pdefit._util import interrupts
 from pdefit._util.errors import refusing
+from pdefit._util.program import Program
 from pdefit.cli.config.settings import Job, Settings
 from pdefit.cli.run.checkpoints import Checkpoints
 from pdefit.cli.run.course import Course
@@ -25,6 +25,7 @@ from pdefit.cli.runtime import processes
 from pdefit.cli.runtime.terminal import FitProgress
 from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit import fit as fitting
+from pdefit.inverse.fit.compiled_loop import MOST
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted
 from pdefit.inverse.objective.fingerprint import fingerprint
 from pdefit.inverse.objective.spread import gathered, on_one, over_cores, over_processes
@@ -69,11 +70,12 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
         @interrupts.uninterrupted()
         def callback(p: fitting.Progress) -> None:
             # states that a stage does not move, which come last, are at their guess
-            thetas = np.tile(guess, (len(p.records), 1))
-            for row, record in zip(thetas, p.records, strict=True):
+            thetas = np.tile(guess, (MOST, 1))
+            for row, record in zip(thetas, p.records, strict=False):
                 if record.theta is not None:
                     row[: record.theta.size] = record.theta
-            controls = np.asarray(flat_values(recorded, jnp.asarray(thetas)))
+            # one program for chunks of every length
+            controls = np.asarray(flat_values(recorded, thetas))[: len(p.records)]
             history.append(p.records, controls)
             course(p.iteration, p.functional.controls, p.theta)
             state = p.state()
@@ -114,7 +116,7 @@ def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[f
     return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
 
 
-@eqx.filter_jit
+@Program
 def flat_values(controls: Controls, thetas: Any) -> Any:
     """The physical values of all elements of some controls at several points (n, p), as vectors (n, p)."""
     return jax.vmap(lambda x: jnp.concatenate([jnp.zeros(0), *map(jnp.ravel, controls.values(x).values())]))(thetas)

@@ -3,16 +3,15 @@
 import dataclasses
 from collections.abc import Mapping
 
-import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
 from pdefit.analysis.goodness.discretisation import DECIDES, NOTED
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.source import true_theta
-from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.paths import PARTS
 from pdefit.inverse.fit.fit import Fit
+from pdefit.inverse.uncertainty.control_values import moved
 from pdefit.inverse.uncertainty.intervals import Intervals
 from pdefit.inverse.uncertainty.marginal_likelihood import marginal_likelihood
 from pdefit.output.store.summary import LikelihoodSection
@@ -45,6 +44,8 @@ def parameter_rows(
     guess = np.asarray(exp.functional.theta0)[: theta.size]
     at_bound = functional.controls.bounds.at(theta)
     score = intervals.z_score(theta, truth) if intervals else np.full_like(theta, np.nan)
+    # guess, estimate and truth
+    values = [np.asarray(moved(functional.controls, x, np.zeros_like(theta))) for x in (guess, theta, truth)]
     names, rows = functional.controls.names(), []
     for control, place in functional.controls.spans:
         if not control.is_number:
@@ -52,7 +53,7 @@ def parameter_rows(
         root, _, inside = control.path.partition(".")
         # arrays of a network are one thing, and a number is its own
         part_of = root if inside and control.shape and root not in PARTS else control.path
-        physical = [_physical(control, x[place]) for x in (guess, theta, truth)]
+        physical = [x[place] for x in values]
         for k, i in enumerate(range(place.start, place.stop)):
             known = None if intervals is None or at_bound[i] else True
             estimate, true = float(physical[1][k]), number(physical[2][k])
@@ -91,10 +92,6 @@ def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
             "relative_l2_of_guess": _relative(np.asarray(control.where(exp.functional.problem)), truth),
         }
     return out
-
-
-def _physical(control: BoundControl, theta: np.ndarray) -> np.ndarray:
-    return np.ravel(np.asarray(control.to_physical(jnp.asarray(theta))))
 
 
 def _relative(x: np.ndarray, truth: np.ndarray) -> float:

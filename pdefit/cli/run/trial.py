@@ -37,7 +37,7 @@ def try_step(
     """
     name = type(system).__name__
     _finite(y0, name)
-    t = jnp.asarray(0.0)
+    t = jax.device_put(0.0)
     slope = _shapes(lambda y: system.vector_field(t, y, args), y0, f"system ({name}) cannot be evaluated at its state")
     _alike(slope, y0, f"The vector field of {name}")
     stepper = Stepper(system, settle([(system, y0)], None, solver), args)

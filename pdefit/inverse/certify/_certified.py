@@ -34,7 +34,8 @@ _SMALL_STATE = 1000
 # where so many forward solves take no longer, a long series of differences is always computed (about a quarter of this)
 _MANY = 100.0
 # J, its gradient and the Gauss-Newton matrix
-NormalEquations = tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"] | ArrowEquations]
+Numbers = Array | np.ndarray
+NormalEquations = tuple[Float[Numbers, ""], Float[Numbers, " p"], Float[Numbers, "p p"] | ArrowEquations]
 # kinds of residuals that change little with theta are shifted more, by at most this factor
 _MOST_SHIFT = 1e6
 # errors of independent residuals add up to no more than so many times their typical sum
@@ -96,7 +97,7 @@ class Certified:
         # with the matrix at hand, a record that is too long for all of them is better tested as a whole
         alone = used.normal_equations and not (used.gradient or used.products)
         self.one_by_one = not alone or self.scope["observations"] == self.scope["of"]
-        v = direction(self.whole.controls, theta, jax.random.fold_in(key, 1))
+        v = direction(self.whole.controls, theta, key)
         if self.handed and not self.one_by_one:
             v = alike(self.whole.controls, v, np.asarray(self.handed[2].diagonal()))
         # what the fit uses is tested: a Jacobian that is held, or sums along the trajectories
@@ -114,7 +115,7 @@ class Certified:
         part, own = shortened(self.whole, self.theta, self.scope["observations"])
         if part is self.whole:
             return self.residuals
-        v = direction(part.controls, own, jax.random.fold_in(self.key, 1))
+        v = direction(part.controls, own, self.key)
         return Residuals(part, own, v, self.few, self.source)
 
     @functools.cached_property
@@ -155,7 +156,7 @@ class Certified:
 
         def shift(n: str) -> Array:
             moved = np.asarray(data.values[n]) + self.levels[n] * np.asarray(drawn[n]) * np.asarray(data.sigma[n])
-            return jnp.asarray(moved, data.values[n].dtype)
+            return jax.device_put(moved.astype(data.values[n].dtype))
 
         values = {**data.values, **{n: shift(n) for n in self.levels}}
         return eqx.tree_at(lambda f: f.observations.values, self.whole, values)
@@ -179,7 +180,7 @@ class Certified:
     @functools.cached_property
     def equations(self) -> NormalEquations:
         """J, its gradient and the Gauss-Newton matrix, by the driver or as the fit had them."""
-        return self.handed or self.driver.normal_equations(self.shifted, self.theta)
+        return jax.device_get(self.handed or self.driver.normal_equations(self.shifted, self.theta))
 
     @property
     def kind(self) -> str:

@@ -48,11 +48,11 @@ class Residuals:
             self._largest = max(1.0, float(np.max(np.abs(self.here.scaled(self.sizes)))))
 
     def __call__(self, theta: Array | np.ndarray) -> np.ndarray:
-        return self.source.at(self.objective, jnp.asarray(theta)).scaled(self.sizes)
+        return self.source.at(self.objective, jax.device_put(theta)).scaled(self.sizes)
 
     def each(self, points: list[Array | np.ndarray]) -> list[np.ndarray]:
         """The residuals at several points, on cores that the trajectories leave idle."""
-        found = self.source.each(self.objective, [jnp.asarray(x) for x in points])
+        found = self.source.each(self.objective, [jax.device_put(x) for x in points])
         return [one.scaled(self.sizes) for one in found]
 
     def noise(self) -> float:

@@ -5,10 +5,9 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from pdefit.adjoints.base import ROUND_OFF
-from pdefit.inverse.certify._certified import Certified
+from pdefit.inverse.certify._certified import Certified, Numbers
 from pdefit.inverse.certify._record import Check, at_most, over
 from pdefit.inverse.certify._residual_checks import of_steps
 from pdefit.inverse.certify._sketch import pull_sketch
@@ -39,7 +38,7 @@ def normal_equations_of_the_run(subject: Certified) -> list[Check]:
     # what the fit has is of the data as they are
     objective, name = subject.whole if subject.handed else subject.shifted, f"{subject.kind}Gauss-Newton gradient"
     slopes = _slopes(subject, name, objective, (value, slope), exact, remedy)
-    image = np.asarray(matrix @ subject.residuals.v)
+    image = np.asarray(matrix @ np.asarray(subject.residuals.v))
     return [_finite(slope), *slopes, _quadratic(subject, f"{subject.kind}Gauss-Newton matrix", image, exact, remedy)]
 
 
@@ -97,7 +96,12 @@ def single_precision(subject: Certified) -> list[Check]:
 
 
 def _slopes(
-    subject: Certified, name: str, objective: AbstractObjective, found: tuple[Array, Array], limit: float, remedy: str
+    subject: Certified,
+    name: str,
+    objective: AbstractObjective,
+    found: tuple[Numbers, Numbers],
+    limit: float,
+    remedy: str,
 ) -> list[Check]:
     """Checks of a value and a gradient of J against sums over the residuals and their Jacobian.
 
@@ -131,7 +135,7 @@ def _slopes(
     ]
 
 
-def _quadratic(subject: Certified, name: str, image: Array | np.ndarray, limit: float, remedy: str) -> Check:
+def _quadratic(subject: Certified, name: str, image: Numbers, limit: float, remedy: str) -> Check:
     """The check of J_r^T J_r v, the `image`, against the tangent along v."""
     assert subject.residuals.moved is not None
     square = float(subject.residuals.moved.change)
@@ -139,7 +143,7 @@ def _quadratic(subject: Certified, name: str, image: Array | np.ndarray, limit: 
     return at_most(f"{name} against tangents", over(gap, square), limit, remedy)
 
 
-def _finite(gradient: Array) -> Check:
+def _finite(gradient: Numbers) -> Check:
     wrong = int(np.sum(~np.isfinite(gradient)))
     remedy = "guard the inputs of sqrt, division and powers with pdefit.safe_sqrt, safe_norm, safe_div"
     return at_most("non-finite elements of the gradient", wrong, 0.0, remedy)

@@ -38,13 +38,14 @@ def each_control(subject: Certified) -> list[Check]:
     """
     if not subject.one_by_one and subject.together.passed:
         return []
-    residuals, checks, key = subject.short, [], jax.random.fold_in(subject.key, 2)
+    residuals, checks = subject.short, []
     elements = residuals.objective.controls.elements
     # one control, tested on the whole record: the direction over all controls is its own
     alone = subject.one_by_one and len(elements) == 1 and residuals is subject.residuals and residuals.moved is not None
-    pulled = residuals.random_pull(key) if subject.used.gradient or residuals.moved is None else None
+    by_adjoint = subject.used.gradient or residuals.moved is None
+    pulled = residuals.random_pull(jax.random.fold_in(subject.key, 2)) if by_adjoint else None
     for path, moved in elements.items():
-        v = jnp.asarray(np.where(moved, residuals.v, 0.0))
+        v = jax.device_put(np.where(moved, residuals.v, 0.0))
         if alone:
             tangent = residuals.moved
             checks.append(dataclasses.replace(subject.together, name=f"{path}: tangent against differences"))

@@ -1,13 +1,10 @@
 """Random directions in search space."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.theta import Controls
-from pdefit.inverse.controls.transforms import Identity, Scale
 
 # the smallest part of its own size by which a control is moved beside weaker ones
 _MOST_BELOW = 1e-3
@@ -22,14 +19,11 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
     - `theta`: the point, (p,).
     - `key`: of the direction.
     """
-    parts = []
-    for i, (control, part) in enumerate(zip(controls.items, controls.split(theta), strict=True)):
-        v = np.asarray(jax.random.normal(jax.random.fold_in(key, i), part.shape))
-        # a single number may be drawn near zero, and would then hardly move
-        v = v / np.sqrt(np.mean(v**2))
-        parts.append(v * _size(control, part, jnp.asarray(v)))
-    # numpy, because each operation of JAX on an own shape would be a program
-    return jnp.asarray(np.concatenate(parts))
+    random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    drawn = (random.standard_normal(control.size) for control in controls.items)
+    # a single number may be drawn near zero, and would then hardly move
+    v = np.concatenate([x / np.sqrt(np.mean(x**2)) for x in drawn])
+    return jax.device_put(v * np.asarray(controls.sizes(theta, v)))
 
 
 def alike(controls: Controls, v: Float[Array, " p"], squares: np.ndarray) -> Float[Array, " p"]:
@@ -47,13 +41,4 @@ def alike(controls: Controls, v: Float[Array, " p"], squares: np.ndarray) -> Flo
         return v
     weakest = np.min(answers[answers > 0])
     factors = np.clip(weakest / np.where(answers > 0, answers, weakest), _MOST_BELOW, 1.0)
-    return jnp.asarray(np.asarray(v) * sum(f * m for f, m in zip(factors, masks, strict=True)))
-
-
-def _size(control: BoundControl, part: Array, v: Array) -> float:
-    """The factor that makes v change the physical value by as much as the value is large."""
-    value, change = jax.jvp(control.to_physical, (part,), (v,))
-    large, small = (float(np.sqrt(np.mean(np.square(x)))) for x in (value, change))
-    factor = large / small if large > 0 and small > 0 else 1.0
-    # a saturated transform would ask for huge steps
-    return factor if isinstance(control.transform, Identity | Scale) else min(factor, 1.0)
+    return jax.device_put(np.asarray(v) * sum(f * m for f, m in zip(factors, masks, strict=True)))

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
@@ -235,14 +236,14 @@ def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo |
             f"'{path}' has smoothing, whose search variable has no box; use a logit transform instead of bounds"
         )
     for bound in np.ravel(_bounds(control, guess)):
-        if np.isfinite(bound) and np.isnan(float(control.transform.to_search(jnp.asarray(float(bound))))):
+        if np.isfinite(bound) and np.isnan(float(control.transform.to_search(jax.device_put(float(bound))))):
             raise PdefitError(
                 f"The bound {bound:g} of '{path}' is outside the domain of {type(control.transform).__name__}; "
                 f"choose another bound or transform"
             )
     if info and info.positive and np.any(guess <= 0):
         raise PdefitError(f"The guess of '{path}' is {_show(guess)}, but it must be positive")
-    if not np.all(np.isfinite(np.asarray(control.transform.to_search(jnp.asarray(guess))))):
+    if not np.all(np.isfinite(np.asarray(control.transform.to_search(jax.device_put(guess))))):
         raise PdefitError(
             f"The guess of '{path}' is {_show(guess)}, which {type(control.transform).__name__} cannot represent; "
             f"choose another guess or transform"

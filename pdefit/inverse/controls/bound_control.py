@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -147,6 +148,10 @@ class BoundControl(eqx.Module):
         """The bounds of its part of theta."""
         ends = [np.broadcast_to(np.asarray(b, float), self.size) for b in (self.lower, self.upper)]
         lower, upper = (
-            np.where(np.isfinite(b), np.asarray(self.transform.to_search(jnp.asarray(b))) / self.scale, b) for b in ends
+            np.where(np.isfinite(b), np.asarray(self.transform.to_search(jax.device_put(b))) / self.scale, b)
+            # without a bound nothing is compiled
+            if np.any(np.isfinite(b))
+            else b
+            for b in ends
         )
         return Bounds(lower, upper)

@@ -119,7 +119,7 @@ class FromData(AbstractGuess):
         elsewhere = field in observations.positions or problem.observe.relocates
         if observed is not None and observed.shape[1:] == nominal.shape and not elsewhere:
             first = observed_fields(problem, observations.at(slice(0, 1)))
-            return np.asarray(np.where(first.mask[field][0], first.values[field][0], nominal))
+            return np.where(np.asarray(first.mask[field])[0], np.asarray(first.values[field])[0], nominal)
         observations, observed = fields, fields.values.get(field)
         axes = field_axes(problem, path, nominal.shape)
         if observed is not None and axes.names[:1] != ("",):

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from pdefit._util.program import Program
 from pdefit.inverse.controls.bound_control import FEW, BoundControl
 from pdefit.inverse.controls.bounds import Bounds
 from pdefit.inverse.controls.transforms import Identity, Scale
@@ -95,7 +96,7 @@ class Controls(eqx.Module):
         """The elements of theta that are numbers of their own, with a row each in tables."""
         return self.mask(lambda c: c.is_number)
 
-    @eqx.filter_jit
+    @Program
     def theta(self, problem: Problem) -> Float[Array, " p"]:
         """The vector that stands for the values the problem holds."""
         each = [c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items]
@@ -105,6 +106,7 @@ class Controls(eqx.Module):
         """The physical value of every control by path."""
         return {c.path: c.to_physical(part) for c, part in zip(self.items, self.split(theta), strict=True)}
 
+    @Program
     def problem(self, problem: Problem, theta: Float[Array, " p"]) -> Problem:
         """The problem with the values of the controls that theta stands for.
 
@@ -116,8 +118,6 @@ class Controls(eqx.Module):
         pairs = zip(self.values(theta).values(), self._leaves(problem), strict=True)
         problem = eqx.tree_at(self._leaves, problem, [x.astype(old.dtype) for x, old in pairs]).started()
         return problem.constrained() if self._constrains(problem) else problem
-
-    filled = eqx.filter_jit(problem)  # by one program, for where nothing is traced
 
     def _constrains(self, problem: PyTree) -> bool:
         """Test for states that are controls and obey a constraint."""
@@ -137,26 +137,35 @@ class Controls(eqx.Module):
     def _leaves(self, problem: PyTree) -> list[PyTree]:
         return [c.where(problem) for c in self.items]
 
-    def split(self, theta: Float[Array, "... p"]) -> list[Array]:
+    def split(self, theta: Float[Array | np.ndarray, "... p"]) -> list[Any]:
         """theta, or the last axis of many, cut into the parts of each control."""
-        return jnp.split(theta, [span.stop for _, span in self.spans[:-1]], axis=-1) if self.items else []
+        split = np.split if isinstance(theta, np.ndarray) else jnp.split
+        return split(theta, [span.stop for _, span in self.spans[:-1]], axis=-1) if self.items else []
 
-    @eqx.filter_jit
-    def sizes(self, theta: Float[Array, " p"]) -> Float[Array, " p"]:
+    @Program
+    def sizes(
+        self, theta: Float[Array, " p"], along: Float[Array | np.ndarray, " p"] | float = 1.0
+    ) -> Float[Array, " p"]:
         """The change of every element of theta that changes its control by as much as the control is large.
 
         It is 1 if the control is zero, and at most 1 if the transform is not linear.
+
+        **Arguments:**
+
+        - `theta`: the point, (p,).
+        - `along`: the change is so many times this direction, (p,), within each control; default all elements alike.
         """
 
-        def size(control: BoundControl, part: Array) -> Array:
-            value, change = jax.jvp(control.to_physical, (part,), (jnp.ones_like(part),))
+        def size(control: BoundControl, part: Array, along: Array) -> Array:
+            value, change = jax.jvp(control.to_physical, (part,), (along,))
             large, small = (jnp.sqrt(jnp.mean(x.astype(jnp.float64) ** 2)) for x in (value, change))
             known = (large > 0) & (small > 0)
             factor = jnp.where(known, large / jnp.where(known, small, 1.0), 1.0)
             straight = isinstance(control.transform, Identity | Scale)
             return jnp.full(part.shape, factor if straight else jnp.minimum(factor, 1.0))
 
-        return jnp.concatenate([jnp.zeros(0), *map(size, self.items, self.split(theta))])
+        parts = self.split(theta), self.split(jnp.broadcast_to(jnp.asarray(along, theta.dtype), theta.shape))
+        return jnp.concatenate([jnp.zeros(0), *map(size, self.items, *parts)])
 
     @property
     def elements(self) -> dict[str, np.ndarray]:
@@ -174,17 +183,17 @@ class Controls(eqx.Module):
         """The numbers that are at a bound."""
         lower, upper = self.bounds
         bounded, found = self.numbers & self.bounds.at(theta), list[AtBound]()
-        for (c, span), part in zip(self.spans, self.split(theta), strict=True):
+        for (c, span), part in zip(self.spans, self.split(np.asarray(theta)), strict=True):
             for k in np.flatnonzero(bounded[span]).tolist():
-                i, value = span.start + k, float(jnp.ravel(c.to_physical(part))[k])
+                i, value = span.start + k, float(np.ravel(c.to_physical(jax.device_put(part)))[k])
                 found.append(AtBound(c.names()[k], c, i, value, bool(theta[i] - lower[i] < upper[i] - theta[i])))
         return tuple(found)
 
     def extremes(self, problem: Problem) -> list[Problem]:
         """The problem itself, with all elements at their lower bounds, and with all at their upper bounds."""
-        theta = self.theta(problem)
-        corners = [jnp.where(np.isfinite(bound), bound, theta) for bound in self.bounds]
-        return [self.filled(problem, x) for x in (theta, *corners)]
+        theta = np.asarray(self.theta(problem))
+        corners = [np.where(np.isfinite(bound), bound, theta) for bound in self.bounds]
+        return [self.problem(problem, jax.device_put(x)) for x in (theta, *corners)]
 
     def prior_residuals(self, theta: Float[Array, " p"]) -> list[Array]:
         """The residuals of all priors, smoothness priors last."""

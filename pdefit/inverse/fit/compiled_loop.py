@@ -66,7 +66,7 @@ def _with_arrays(optimizer: AbstractOptimizer) -> AbstractOptimizer:
     """The optimizer with arrays for its numbers, so that stages with other tolerances share a program."""
 
     def array(x: Any) -> Any:
-        return jnp.asarray(x) if isinstance(x, float) else x
+        return jax.device_put(x) if isinstance(x, float) else x
 
     # the numbers of an objective that a stopping rule judges decide about its program
     return jax.tree.map(array, optimizer, is_leaf=lambda x: isinstance(x, AbstractObjective))
@@ -121,6 +121,7 @@ def advance_unlogged(
 
 
 _NEXT = Program(_next_carry)
+_BEGIN = Program(lambda optimizer, theta, box: optimizer.init(theta, box))
 
 
 def one_by_one(
@@ -160,10 +161,10 @@ def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> floa
 
 def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, theta: Float[Array, " p"]) -> Carry:
     """The state of an optimizer before its first evaluation."""
-    values = jnp.asarray(functional.observed_values + functional.continuity_values or jnp.inf, jnp.float64)
+    values = np.asarray(functional.observed_values + functional.continuity_values or np.inf, float)
     each = functional.no_equations if optimizer.tangents else None
-    noise = jnp.asarray(_round_off(functional, jnp.asarray(theta)))
+    noise = np.asarray(_round_off(functional, jnp.asarray(theta)))
     box = Box(*functional.controls.bounds, noise, values, each, straight(functional.controls))
-    state = optimizer.init(jnp.asarray(theta), box)
+    state = _BEGIN(_with_arrays(optimizer), jnp.asarray(theta), box)
     # explicit dtype: a weakly typed infinity would compile the loop a second time
-    return Carry(state, jnp.asarray(jnp.inf, jnp.float64), jnp.asarray(theta), jnp.asarray(False))
+    return Carry(state, jax.device_put(np.asarray(np.inf)), jnp.asarray(theta), jax.device_put(np.asarray(False)))

@@ -140,9 +140,9 @@ def states_at(functional: Functional, problem: Problem, ts: np.ndarray) -> Itera
         )
     # what was seen at a node belongs to the end of the trajectory before
     belongs = np.maximum(np.searchsorted(begin, ts) - 1, 0)
-    starts = functional.starts(problem)
+    starts = functional.formulation.starts(*jax.device_get((problem.y0, problem.nodes)))
     for s in range(begin.size):
-        start = jax.tree.map(lambda x, s=s: x[s], starts)
+        start = jax.device_put(jax.tree.map(lambda x, s=s: x[s], starts))
         yield from frames(problem.system, start, ts[belongs == s], numerics, t0=float(begin[s]))
 
 
@@ -160,6 +160,6 @@ def observe(problem: Problem, record: Observations, i: int, y: PyTree) -> dict[s
     - `record`, `i`: the record, and the index of the time.
     - `y`: the state.
     """
-    seen = _observation(problem, jnp.asarray(record.ts[i]), y, record.positions_at(i))
+    seen = _observation(problem, jax.device_put(record.ts[i]), y, record.positions_at(i))
     lost = {n: ~np.asarray(record.mask[n][i]) for n, x in record.positions.items() if n in record.mask and len(x) > 1}
     return {n: np.where(lost[n], np.nan, x) if n in lost else np.asarray(x) for n, x in seen.items()}

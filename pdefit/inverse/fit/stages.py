@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from pdefit.inverse.controls.priors import AbstractPrior
@@ -198,4 +200,4 @@ def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[
     - `theta`: the point that the stage before reached.
     """
     size = functional.controls.size
-    return jnp.concatenate([theta[:size], own.theta0[theta.size : size]])
+    return jax.device_put(np.concatenate([np.asarray(theta)[:size], np.asarray(own.theta0)[theta.size : size]]))

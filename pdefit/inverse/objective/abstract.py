@@ -8,6 +8,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
@@ -200,13 +201,13 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     @property
     @abc.abstractmethod
-    def count(self) -> Array:
+    def count(self) -> Array | np.ndarray | np.integer:
         """The number of measured values that are fitted, as an array, which can be traced."""
 
     @property
     def observed_values(self) -> int:
         """The number of measured values that are fitted."""
-        return int(_COUNT(self))
+        return int(self.count)
 
     @property
     @abc.abstractmethod
@@ -288,7 +289,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
         def change(part: Any, own: Array) -> tuple[Any, Array]:
             new = part.cut_anew(formulation, own)
-            return new, own[: new.controls.size]
+            return new, jax.device_put(np.asarray(own)[: new.controls.size])
 
         return self.each(change, theta)[0]
 
@@ -304,6 +305,3 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
 # for functions that return the kind of objective that they were given
 Objective = TypeVar("Objective", bound=AbstractObjective)
-
-
-_COUNT = eqx.filter_jit(lambda objective: objective.count)

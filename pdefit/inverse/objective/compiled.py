@@ -64,7 +64,7 @@ class LowestEquations:
     def __call__(self, functional, theta) -> Equations:
         """The normal equations at a point, as of `EQUATIONS`."""
         found, known = on_one_device(EQUATIONS(functional, theta)), self._known
-        if known is None or known[0] is not functional or found[1][0] < known[2][1][0]:
+        if known is None or known[0] is not functional or float(found[1][0]) < float(known[2][1][0]):
             self._known = functional, theta, found
         return found
 
@@ -78,7 +78,7 @@ class LowestEquations:
 def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
     """J, J_r^T r and J_r^T J_r, the last as an array."""
     value, gradient, matrix = on_one_device(EQUATIONS(functional, theta)[1])
-    return value, gradient, jnp.asarray(np.asarray(matrix))
+    return value, gradient, jax.device_put(np.asarray(matrix))
 
 
 def weighted(functional, theta) -> dict[str, np.ndarray]:

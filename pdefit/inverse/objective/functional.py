@@ -155,7 +155,7 @@ class Functional(AbstractRecord):
         return [(self, theta)]
 
     def problems_and_steps(self, theta):
-        return [(self.controls.filled(self.problem, theta), self.layout.time_grid.largest)]
+        return [(self.controls.problem(self.problem, theta), self.layout.time_grid.largest)]
 
     def emptied(self):
         items = self.controls.items
@@ -206,7 +206,7 @@ class Functional(AbstractRecord):
         return step_error(stepper, self.starts(problem), self.layout.time_grid, self.steps, runner.batch)
 
     def guessing(self, theta):
-        return eqx.tree_at(lambda f: f.problem, self, self.controls.filled(self.problem, jnp.asarray(theta)))
+        return eqx.tree_at(lambda f: f.problem, self, self.controls.problem(self.problem, jnp.asarray(theta)))
 
     def numerics(self, problem: Problem) -> Numerics:
         """The numerical method of forward runs of a problem, with its own exogenous inputs, beside this functional's."""

@@ -3,8 +3,10 @@
 import diffrax
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from pdefit._util.trees import is_traced
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
 from pdefit.inverse.controls.priors import AbstractRegularizer
@@ -53,12 +55,14 @@ class AbstractRecord(AbstractObjective):
     @property
     def schedule(self) -> ObservationSchedule:
         """The whole record, as the formulation cuts it."""
-        counts = {n: residual_counts(n, self.problem, self.controls, self.layout) for n in self.observed}
+        each = {n: residual_counts(n, self.problem, self.controls, self.layout) for n in self.observed}
+        counts = {n: jnp.asarray(x, bool) for n, x in each.items()}
         return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
 
-    def fitted(self, name: str) -> Bool[Array, "S I ..."]:
+    def fitted(self, name: str) -> Bool[Array | np.ndarray, "S I ..."]:
         """The mask of values of a variable that are residuals: measured, and in observations that may be residuals."""
-        observed = self.observations.mask[name][self.layout.index]
+        mask = self.observations.mask[name]
+        observed = (mask if is_traced(mask) else np.asarray(mask))[self.layout.index]
         counts = residual_counts(name, self.problem, self.controls, self.layout)
         return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))
 
@@ -119,7 +123,7 @@ class AbstractRecord(AbstractObjective):
 
     @property
     def count(self):
-        return sum((jnp.sum(self.fitted(name)) for name in self.observed), start=jnp.zeros((), int))
+        return sum((self.fitted(name).sum() for name in self.observed), start=np.zeros((), int))
 
     @property
     def continuity_values(self):

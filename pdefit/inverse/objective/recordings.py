@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
+from pdefit._util.program import Program
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.theta import Controls
@@ -270,8 +271,7 @@ class Recordings(AbstractObjective):
 
     @property
     def count(self):
-        # padding is not observed
-        return jnp.sum(self.stack.each(lambda one, _: one.count, self.columns))
+        return _COUNT(self.stack, self.columns)
 
     @property
     def continuity_values(self):
@@ -306,3 +306,7 @@ class Recordings(AbstractObjective):
 def _varied(f: Any) -> list[Any]:
     """The arrays of each recording beside those of its controls: what was measured, steps and states."""
     return jax.tree.leaves((f.observations, f.time_grid, f.problem.y0, f.problem.nodes))
+
+
+# padding is not observed
+_COUNT = Program(lambda stack, columns: jnp.sum(stack.each(lambda one, _: one.count, columns)))

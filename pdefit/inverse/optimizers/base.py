@@ -81,12 +81,12 @@ def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
     return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
 
-def straight(controls: Controls) -> Bool[Array, " p"]:
+def straight(controls: Controls) -> Bool[np.ndarray, " p"]:
     """The elements of theta that are numbers or node states in a unit of their own, so that their size means nothing.
 
     An initial state is none: its limit keeps trajectories of the whole record near the data.
     """
-    return jnp.asarray(controls.mask(lambda c: isinstance(c.transform, Identity | Scale) and c.kind != "initial"))
+    return controls.mask(lambda c: isinstance(c.transform, Identity | Scale) and c.kind != "initial")
 
 
 class Box(NamedTuple):
@@ -103,8 +103,8 @@ class Box(NamedTuple):
 
     lower: np.ndarray | Array
     upper: np.ndarray | Array
-    round_off: Float[Array, ""] | float = 0.0
-    values: Float[Array, ""] | float = np.inf
+    round_off: Float[Array | np.ndarray, ""] | float = 0.0
+    values: Float[Array | np.ndarray, ""] | float = np.inf
     nothing: ArrowEquations | None = None
     straight: np.ndarray | Array | bool = False
 

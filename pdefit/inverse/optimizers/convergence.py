@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from pdefit._util.program import Program
 from pdefit.inverse.optimizers.base import Box
 
 # residuals of a record without noise cannot fall further than this, because of round-off
@@ -26,6 +27,13 @@ def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Boo
     """
     accounted = before - promise
     return (accounted > 0) & (promise * jnp.maximum(fallen, accounted) <= little * accounted)
+
+
+@Program
+def _told_by_noise(box: Box, value: Array, decrement: float) -> tuple[Array, Array, Array]:
+    """The variance of residuals, the round-off of J, and whether a fall of J by so much would matter."""
+    noise = box.noise(value)
+    return box.variance(value), noise, box.matters(noise, value, decrement)
 
 
 class Convergence(NamedTuple):
@@ -78,11 +86,15 @@ class Convergence(NamedTuple):
         - `decrement`: the Newton decrement that ends it.
         - `numbers`: the decrement of numbers, if a state beside them was left with more.
         """
-        variance, noise = float(box.variance(value)), box.noise(value)
-        if bool(self.stuck) and bool(box.matters(noise, value, decrement)):
+        if not (bool(self.converged) or bool(self.stuck)):
+            return None
+        # without what has a place for every unknown, by one program for all fits
+        limits = box._replace(lower=np.zeros(0), upper=np.zeros(0), nothing=None, straight=False)
+        variance, noise, matters = map(float, _told_by_noise(limits, value, decrement))
+        if bool(self.stuck) and matters:
             return (
                 f"stopped at the precision of float32: round-off of J hides a fall of {noise:.1g}, and so "
-                f"{np.sqrt(2 * float(noise) / variance):.1g} standard errors; take dtype=float64"
+                f"{np.sqrt(2 * noise / variance):.1g} standard errors; take dtype=float64"
             )
         if not (bool(self.converged) and tolerance * float(value) < float(promise) <= decrement * variance / 2):
             return None

@@ -3,8 +3,10 @@
 import dataclasses
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from pdefit._util.trees import named_fields
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, as_names
@@ -32,7 +34,13 @@ class Logarithm(AbstractObservationOperator):
 
     def inverted(self, observations):
         values, mask = observations.values, observations.mask
-        numbers = {n: jnp.where(mask[n], jnp.exp(x), 0.0) if n in self.fields else x for n, x in values.items()}
+
+        def exact(n: str, x: Array) -> Array:
+            logs = np.asarray(x)
+            with np.errstate(over="ignore"):
+                return jax.device_put(np.where(np.asarray(mask[n]), np.exp(logs), np.zeros((), logs.dtype)))
+
+        numbers = {n: exact(n, x) if n in self.fields else x for n, x in values.items()}
         return dataclasses.replace(observations, values=numbers)
 
     def returned(self, values, coords):

@@ -93,11 +93,11 @@ def observed_positions(
     """
     if isinstance(observe, Compose):
         for operator in observe.operators:
-            coords, y = observed_positions(operator, t, y, args, coords), operator(jnp.asarray(t), y, args)
+            coords, y = observed_positions(operator, t, y, args, coords), operator(jax.device_put(t), y, args)
         return dict(coords)
 
     def observation(y: PyTree) -> dict[str, Array]:
-        return named_fields(observe(jnp.asarray(t), y, args))
+        return named_fields(observe(jax.device_put(t), y, args))
 
     if observe.scattered:
         seen = jax.eval_shape(observation, y)

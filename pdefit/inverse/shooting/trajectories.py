@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Sequence
 
 import diffrax
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
@@ -102,18 +101,19 @@ def known(regularizers: Sequence[AbstractRegularizer], controls: Controls) -> tu
     return tuple(regularizers)
 
 
-def residual_counts(name: str, problem: Problem, controls: Controls, layout: Layout) -> Bool[Array, "S I"]:
+def residual_counts(name: str, problem: Problem, controls: Controls, layout: Layout) -> Bool[Array | np.ndarray, "S I"]:
     """The mask of observations of a variable that may be residuals.
 
     Each counts once, and not if a node state was made of it.
     """
-    counts = jnp.asarray(layout.counts)
+    counts = layout.counts
     if problem.nodes is None:
         return counts
     free = [c.path for c in controls.nodes]
     from_data = name in named_fields(problem.y0) and node_path(problem, name) not in free
     # the first frame is the end of no window: it can be a residual only where trajectories do not start from it
-    return counts.at[0, 0].set(False) if from_data or not free else counts
+    later = np.arange(counts.size).reshape(counts.shape) > 0
+    return counts & later if from_data or not free else counts
 
 
 def frozen_steps(

@@ -7,6 +7,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from pdefit._util.program import Program
 from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -34,13 +35,16 @@ def values_at(functional: AbstractObjective, theta: Array, constrained: bool) ->
     return {c.path: c.where(problem) for c in functional.controls.items}
 
 
-def at_points(controls: Controls, changes: Float[Array, "n p"]) -> Float[Array, "n p"]:
+def at_points(controls: Controls, changes: Float[np.ndarray, "n p"]) -> Float[np.ndarray, "n p"]:
     """Changes of search variables at their own points: S z for a control with smoothing, z otherwise."""
     each = zip(controls.items, controls.split(changes), strict=True)
-    return jnp.concatenate([c.parametrization.at_points(x) for c, x in each], axis=1)
+    return np.concatenate([np.asarray(c.parametrization.at_points(x)) for c, x in each], axis=1)
 
 
-def moved(controls: Controls, theta: Float[Array, " p"], change: Float[Array, " p"]) -> Float[Array, " p"]:
+@Program
+def moved(
+    controls: Controls, theta: Float[Array | np.ndarray, " p"], change: Float[Array | np.ndarray, " p"]
+) -> Float[Array, " p"]:
     """The physical value of every element of theta, of modes the coefficient in the unit of the search space.
 
     **Arguments:**

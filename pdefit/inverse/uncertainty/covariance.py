@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy
 from jaxtyping import Array, Bool, Float
@@ -109,4 +108,4 @@ def values_per_element(controls: Controls) -> np.ndarray:
 
     **Arguments:** `controls`: all controls, or some of them.
     """
-    return np.asarray(at_points(controls, jnp.eye(controls.size))).T
+    return at_points(controls, np.eye(controls.size)).T

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -109,7 +110,7 @@ def _moved(parts: Parts, where: Callable, piece: tuple[Any, ...], step: float) -
     for part, own in parts:
         x = np.array(where(part.problem))
         x[piece] += step * _unit(x[piece])
-        out.append((eqx.tree_at(lambda f: where(f.problem), part, jnp.asarray(x)), own))
+        out.append((eqx.tree_at(lambda f: where(f.problem), part, jax.device_put(x)), own))
     return out
 
 

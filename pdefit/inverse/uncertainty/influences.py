@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
@@ -31,9 +32,9 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
     """
     functional, theta = found.functional, np.asarray(found.theta)
     steps = (PART * known.inverse[k] / np.sqrt(known.inverse[k, k]) for k in numbers(found, known))
-    moved = [[own for _, own in functional.parts(jnp.asarray(theta + step))] for step in steps]
+    moved = [[own for _, own in functional.parts(jax.device_put(theta + step))] for step in steps]
     each = []
-    for e, (part, _) in enumerate(functional.parts(jnp.asarray(theta))):
+    for e, (part, _) in enumerate(functional.parts(jax.device_put(theta))):
         now, there = found.recordings[e].residuals, over_cores(part, given_devices(functional), least=0.0)
         each.append([whole_change(now, after.observed) for after in at_points(PARTS, there, [own[e] for own in moved])])
     return each

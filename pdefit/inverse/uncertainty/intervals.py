@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 import scipy
 from jaxtyping import Array, Float
@@ -101,7 +100,7 @@ class Intervals:
 
     def at_points(self, change: np.ndarray) -> np.ndarray:
         """A change of theta (p,) as a change of values at points, for controls with smoothing."""
-        return np.asarray(at_points(self.controls, jnp.asarray(change)[None])[0])
+        return at_points(self.controls, np.asarray(change)[None])[0]
 
 
 def intervals(
@@ -167,7 +166,7 @@ def intervals(
         method += f", {np.count_nonzero(~free)} of {free.size} unknowns held at their bounds"
     error, reach = np.full(theta.size, np.nan), np.full(theta.size, np.nan)
     error[:k], reach[:k] = known, half
-    estimate, low, high = (np.asarray(moved(controls, theta, jnp.asarray(by))) for by in (0 * theta, -reach, reach))
+    estimate, low, high = (np.asarray(moved(controls, theta, by)) for by in (np.zeros_like(reach), -reach, reach))
     return Intervals(
         method=method,
         covariance=covariance,

@@ -3,12 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import scipy
 from jaxtyping import Array, Float
 
+from pdefit._util.program import Program
 from pdefit.inverse.controls.priors import Measured
 from pdefit.inverse.controls.transforms import Identity, Log, Log10, Scale
 from pdefit.inverse.linear.determined_inverse import determined_inverse
@@ -92,7 +92,7 @@ def marginal_likelihood(
         return MarginalLikelihood(values, chi2, log_sigma, fitted, float(fitted), None, None, {}, reason)
     found: Equations = EQUATIONS(with_tangents(functional), theta) if equations is None else equations
     groups, matrix = found[0].joined(), np.asarray(found[1][2])
-    chi2 = 2 * float(np.sum(groups.half_square))
+    chi2 = 2 * float(np.sum(np.asarray(groups.half_square)))
     extra, jac = np.asarray(groups.extra), np.asarray(groups.extra_jac)
     known = jac.T @ jac
     data = matrix - known
@@ -134,7 +134,7 @@ def logarithms(operator: AbstractObservationOperator) -> frozenset[str]:
     return frozenset(name for part in parts if isinstance(part, Logarithm) for name in part.fields)
 
 
-@eqx.filter_jit
+@Program
 def likelihood_sums(functional: Functional) -> Float[Array, "V 3"]:
     """For each variable of one record the number of fitted values, and the sums of ln sigma and of ln x over them.
 

@@ -100,7 +100,8 @@ def with_residuals_moved(functional: Functional, moved: dict[str, Any]) -> Funct
     for name, change in moved.items():
         by = np.zeros(data.values[name].shape)
         by[layout.index[layout.counts]] = np.asarray(change)[layout.counts]
-        values[name] = jnp.asarray(data.values[name] - data.sigma[name] * by, data.values[name].dtype)
+        data_moved = np.asarray(data.values[name]) - np.asarray(data.sigma[name]) * by
+        values[name] = jax.device_put(data_moved.astype(data.values[name].dtype))
     return eqx.tree_at(lambda f: f.observations.values, functional, {**data.values, **values})
 
 

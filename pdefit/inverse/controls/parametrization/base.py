@@ -55,7 +55,7 @@ class AbstractParametrization(eqx.Module):
     def coefficients(self, field: Array) -> Array:
         """The coefficients of an array, or of the part of it that they can hold."""
 
-    def at_points(self, changes: Float[Array, "n size"]) -> Float[Array, "n size"]:
+    def at_points(self, changes: Float[Array | np.ndarray, "n size"]) -> Float[Array | np.ndarray, "n size"]:
         """Changes of the array at its points, from changes of coefficients; these themselves if they belong to no point."""
         return changes
 
