@@ -64,7 +64,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     """
     refuse(job.settings.choices())
     lead(job)
-    with drawing(job.directory, job.settings.render) as draw:
+    with drawing(job.directory, job.settings.render, job.settings.cores) as draw:
         if job.settings.members:
             # here, because it loads xarray
             from pdefit.cli.run.members import run_members

@@ -77,21 +77,22 @@ def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
 
 
 @contextmanager
-def drawing(run: Path, wanted: bool) -> Iterator[Draw]:
+def drawing(run: Path, wanted: bool, cores: int) -> Iterator[Draw]:
     """A block beside which another process draws the pictures of a run; yields what begins to draw.
 
-    That process loads matplotlib at once, while this one computes, and draws when the files of the run are there. Where there
-    is one core only, or where this process has drawn before, the pictures are drawn here, when they are waited for.
+    That process loads matplotlib at once, while this one computes, and draws when the files of the run are there. On one core,
+    or if this process has drawn before, the pictures are drawn here, when they are waited for.
 
     **Arguments:**
 
     - `run`: its directory.
     - `wanted`: whether there are to be figures and a movie, and not only fields.xdmf.
+    - `cores`: the number of cores that share the run; 1 on a GPU.
     """
-    # here, because it loads JAX, which the other verbs do not need
-    from pdefit.cli.runtime.environment import cores
+    # here, because the other verbs do not need it
+    import jax
 
-    if not wanted or cores() == 1 or "matplotlib" in sys.modules:
+    if not wanted or cores == 1 and jax.default_backend() == "cpu" or "matplotlib" in sys.modules:
         yield lambda: lambda: pictures(run) if wanted else description(run)
         return
     code = "from pdefit.cli.run.pictures import draw_for_another; draw_for_another()"

@@ -42,7 +42,7 @@ def run_simulate(job: Job) -> None:
 
     The end state is compared with what is known: invariants, an exact solution, a reference table.
     """
-    with drawing(job.directory, job.settings.render) as draw:
+    with drawing(job.directory, job.settings.render, job.settings.cores) as draw:
         _simulate(job, draw)
 
 
