@@ -30,12 +30,13 @@ class Program:
 
     - `function`: the function, of arrays and trees.
     - `size`: from its arguments to the number of values of the states that it steps; by default none.
+    - `donate`: as of `equinox.filter_jit`.
     """
 
-    def __init__(self, function: Callable, size: Callable[..., int] = lambda *_: 0):
+    def __init__(self, function: Callable, size: Callable[..., int] = lambda *_: 0, donate: Any = "none"):
         functools.update_wrapper(self, function)
         self._function, self._size = function, size
-        self._quick, self._fast = (eqx.filter_jit(function, **_options(fast)) for fast in (False, True))
+        self._quick, self._fast = (eqx.filter_jit(function, donate=donate, **_options(fast)) for fast in (False, True))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

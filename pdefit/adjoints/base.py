@@ -14,7 +14,7 @@ from pdefit.integrate.loop.checkpoint_levels import CheckpointLevels, nest
 from pdefit.integrate.loop.reverse_loop import reverse_loop
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, growth, store_all, time_loop
+from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, store_all, time_loop
 from pdefit.systems.system import AbstractSystem
 
 
@@ -74,21 +74,24 @@ class AbstractAdjoint(eqx.Module):
           trajectory (see `pdefit.integrate.loop.time_loop`).
         """
 
-    def for_gradients(self) -> "AbstractAdjoint":
-        """The algorithm as gradients use it, of which nothing is differentiated forward; by default itself."""
+    def for_gradients(self, buffers: PyTree = None) -> "AbstractAdjoint":
+        """The algorithm as gradients use it, of which nothing is differentiated forward; by default itself.
+
+        **Arguments:** `buffers`: as of `pdefit.integrate.loop.reverse_loop.reverse_loop`.
+        """
         return self
 
     @abc.abstractmethod
     def gradient(
         self, function: Probed, theta: Float[Array, " p"], probes: PyTree, size: Float[Array, " p"]
-    ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """Value, gradient, and the growth of the adjoint on its way back, which is 0 if there is no adjoint.
+    ) -> tuple[Float[Array, ""], Float[Array, " p"], PyTree]:
+        """Value, gradient, and the derivative by the probes, which is 0 if there is no adjoint.
 
         **Arguments:**
 
         - `function`: J(theta, probes).
         - `theta`: the unknowns, (p,).
-        - `probes`: as of `run`.
+        - `probes`: a tree with the probes of `run`.
         - `size`: the sizes of the unknowns, (p,). A change by as much changes a control by as much as it is large.
         """
 
@@ -129,8 +132,8 @@ class AbstractReverse(AbstractAdjoint):
     """A sensitivity algorithm whose time loop is differentiated backward."""
 
     def gradient(self, function, theta, probes, size):
-        value, (gradient, norms) = jax.value_and_grad(function, argnums=(0, 1))(theta, probes)
-        return value, gradient, growth(norms)
+        value, (gradient, by_probes) = jax.value_and_grad(function, argnums=(0, 1))(theta, probes)
+        return value, gradient, by_probes
 
 
 class AbstractForward(AbstractAdjoint):
@@ -183,8 +186,8 @@ class Checkpointed(AbstractReverse):
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         return time_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels), checkpoint)
 
-    def for_gradients(self):
-        return _InPlace(self.levels)
+    def for_gradients(self, buffers=None):
+        return _InPlace(self.levels, buffers)
 
     def account(self, grid, unknowns):
         return _account(_nest(grid, self.levels))
@@ -193,8 +196,10 @@ class Checkpointed(AbstractReverse):
 class _InPlace(Checkpointed):
     """The same checkpoints in buffers that are written in place. It cannot be differentiated forward."""
 
+    buffers: PyTree = None
+
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
-        return reverse_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels))
+        return reverse_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels), self.buffers)
 
 
 def _nest(grid: TimeGrid, levels: int) -> CheckpointLevels:

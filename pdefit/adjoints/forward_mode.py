@@ -47,7 +47,7 @@ class Tangent(AbstractForward):
         else:
             values, slopes = lax.map(push, seeds, batch_size=group)
             value = values[0]
-        return value, slopes, jnp.zeros(())
+        return value, slopes, jax.tree.map(jnp.zeros_like, probes)
 
     def account(self, grid, unknowns):
         group = self._group(unknowns)
@@ -95,7 +95,7 @@ class FiniteDifference(AbstractForward):
             slopes = quotients(lambda x: function(x, None), theta, jnp.zeros_like(theta).at[k].set(size[k]), steps)
             return slopes[bottom(slopes)] / size[k]
 
-        return function(theta, None), lax.map(slope, jnp.arange(theta.size)), jnp.zeros(())
+        return function(theta, None), lax.map(slope, jnp.arange(theta.size)), jax.tree.map(jnp.zeros_like, probes)
 
     def account(self, grid, unknowns):
         passes = 1.0 + 2 * unknowns * (STEPS.size if self.step is None else 1)

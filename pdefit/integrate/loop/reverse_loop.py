@@ -28,15 +28,18 @@ def reverse_loop(
     inputs: PyTree,
     probes: Probes,
     shape: CheckpointLevels,
+    buffers: list[PyTree] | None = None,
 ) -> tuple[PyTree, PyTree]:
     """The final state, and what `emit` returns at every observation, stacked, for derivatives by reverse mode alone.
 
-    **Arguments:** as of `pdefit.integrate.loop.time_loop.time_loop`.
+    **Arguments:** as of `pdefit.integrate.loop.time_loop.time_loop`, and
+
+    - `buffers`: as of `fresh_buffers`, which makes them by default. Every state is written before it is read. Their
+      derivative is no derivative at all: it is the buffers themselves, which a program so returns for the next call.
     """
     times, sizes = grid.times_and_sizes()
     start, intervals = stepper.init(times[0, 0].astype(precision(y0)), y0), (math.prod(shape.intervals),)
-    if not all(jnp.issubdtype(x.dtype, jnp.inexact) for x in jax.tree.leaves(start)):
-        # what a solver counts has no adjoint
+    if not (buffers := buffers or fresh_buffers(start, shape)):
         return time_loop(stepper, y0, grid, emit, inputs, probes, shape, checkpoint)
 
     # as in nested scans, steps of zero length pad an interval, and intervals pad the last group
@@ -50,20 +53,34 @@ def reverse_loop(
     observe, of_observations = jax.closure_convert(emit, start[0], _at(later, 0))
     given = _Given(of_steps, of_observations, flat(times, False), flat(sizes, True), later)
 
-    def forward(given: _Given, start: PyTree, probes: Array) -> tuple[PyTree, PyTree]:
-        end, outputs, kept = _Trajectory(step, observe, shape, given).forward(start)
-        return (end, outputs), (given, kept, end, probes)
+    def forward(given: _Given, start: PyTree, probes: Array, buffers: list) -> tuple[PyTree, PyTree]:
+        end, outputs, kept = _Trajectory(step, observe, shape, given).forward(start, buffers[0])
+        return (end, outputs), (given, [kept, *buffers[1:]], end, probes)
 
-    def backward(residuals: PyTree, cotangent: PyTree) -> tuple[PyTree, PyTree, Array]:
+    def backward(residuals: PyTree, cotangent: PyTree) -> tuple[PyTree, PyTree, Array, list]:
         return _Trajectory(step, observe, shape, residuals[0]).backward(*residuals[1:], *cotangent)
 
     loop = jax.custom_vjp(lambda *arguments: forward(*arguments)[0])
     loop.defvjp(forward, backward)
-    carry, outputs = loop(given, start, jnp.zeros((grid.intervals + 1, 2)) if probes is None else probes)
+    carry, outputs = loop(given, start, jnp.zeros((grid.intervals + 1, 2)) if probes is None else probes, buffers)
     outputs = jax.tree.map(lambda x: x[: grid.intervals], outputs)
     if grid.observes_start:
         outputs = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), emit(y0, _at(inputs, 0)), outputs)
     return carry[0], outputs
+
+
+def fresh_buffers(like: PyTree, shape: CheckpointLevels) -> list[PyTree]:
+    """Zeros for the carries that each loop keeps, outermost first; none if a solver counts, since counts have no adjoint.
+
+    **Arguments:**
+
+    - `like`: arrays with the shapes and types of a carry.
+    - `shape`: how loops are nested.
+    """
+    outer, inner = shape.intervals, shape.steps
+    counts = (*outer[:-1], outer[-1] * inner[0], *inner[1:]) if shape.merged else (*outer, *inner)
+    differentiable = all(jnp.issubdtype(x.dtype, jnp.inexact) for x in jax.tree.leaves(like))
+    return [_buffer(like, n) for n in counts if differentiable]
 
 
 class _Given(NamedTuple):
@@ -148,8 +165,8 @@ class _Trajectory(NamedTuple):
         carry, buffer = lax.fori_loop(0, turns - 1, turn, (carry, buffer))
         return carry, _put(buffer, at + turns - 1, carry)
 
-    def forward(self, start: PyTree) -> tuple[PyTree, PyTree, PyTree]:
-        """The end, the observations, and the carries that the outermost loop keeps."""
+    def forward(self, start: PyTree, kept: PyTree) -> tuple[PyTree, PyTree, PyTree]:
+        """The end, the observations, and the buffer `kept` with the carries of the outermost loop."""
         outer, *loops = self.shape.intervals
         each, parts = math.prod(loops), 1 if loops else self.parts
         like = jax.eval_shape(lambda: self.observe(start[0], _at(self.given.inputs, 0), *self.given.observations))
@@ -168,22 +185,21 @@ class _Trajectory(NamedTuple):
             before = (*before[:2], _put(before[2], m, before[0])) if loops else before
             return lax.fori_loop(m * each, (m + 1) * each, interval, before)
 
-        return lax.fori_loop(0, outer, group, (start, _buffer(like, outer * each), _buffer(start, outer * parts)))
+        return lax.fori_loop(0, outer, group, (start, _buffer(like, outer * each), kept))
 
     def backward(
-        self, kept: PyTree, end: PyTree, probes: Array, by_end: PyTree, by_outputs: PyTree
-    ) -> tuple[PyTree, PyTree, Array]:
-        """Derivatives by `given` and by the start, and in place of the probes' the norms of the adjoint."""
+        self, buffers: list, end: PyTree, probes: Array, by_end: PyTree, by_outputs: PyTree
+    ) -> tuple[PyTree, PyTree, Array, list]:
+        """Derivatives by `given` and by the start, the norms of the adjoint in place of the probes', and the buffers."""
         intervals, last = self.shape.intervals, probes.shape[0] - 1
         norms = jnp.zeros((math.prod(intervals) + 1, 2)).at[last, 1].set(norm(by_end[0]))
         steps, observations = jax.tree.map(jnp.zeros_like, (self.given.steps, self.given.observations))
-        turns = [*intervals[:-1], intervals[-1] * self.parts, *self.inside][1:]
-        scratch, adjoint = [_buffer(end, n) for n in turns], _Adjoint(by_end, steps, observations, norms)
+        (kept, *scratch), adjoint = buffers, _Adjoint(by_end, steps, observations, norms)
         zero = jnp.zeros((), int)
-        found = self.intervals_back(intervals, kept, end, zero, by_outputs, adjoint, scratch)[0]
+        found, scratch = self.intervals_back(intervals, kept, end, zero, by_outputs, adjoint, scratch)
         # times, sizes and inputs have no derivatives
         by_given = _Given(found.steps, found.observations, None, None, None)  # pyright: ignore
-        return by_given, found.carry, found.norms[: last + 1]
+        return by_given, found.carry, found.norms[: last + 1], [kept, *scratch]
 
     def intervals_back(
         self,

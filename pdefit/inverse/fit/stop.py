@@ -154,6 +154,10 @@ class Stopping(AbstractOptimizer):
     def tangents(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.optimizer.tangents
 
+    @property
+    def most_products(self):
+        return self.optimizer.most_products
+
     def evaluate(self, functional, state):
         return self.optimizer.evaluate(functional, state.own)
 

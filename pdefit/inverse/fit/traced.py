@@ -1,8 +1,6 @@
 """Evaluation of functionals for a fit, and the driver with everything on the device."""
 
 import abc
-import functools
-from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -17,9 +15,11 @@ from pdefit.integrate.loop.batch import on_one_device
 from pdefit.integrate.loop.checkpoint_levels import MOST_LEVELS, cheapest, nest
 from pdefit.inverse.fit import compiled_loop as chunk
 from pdefit.inverse.fit.compiled_loop import Carry, EvaluationLog
-from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.linear.conjugate_gradients import in_turn
+from pdefit.inverse.objective.abstract import AbstractEvaluated, AbstractObjective
 from pdefit.inverse.objective.compiled import GRADIENT, PRODUCT, VALUE, Equations, LowestEquations
 from pdefit.inverse.objective.functional import Functional
+from pdefit.inverse.objective.kept_gradient import keeps
 from pdefit.inverse.objective.recording_equations import ArrowEquations
 from pdefit.inverse.offload.cost import Cost, analysed, gradient_cost, tangent_cost, trial
 from pdefit.inverse.optimizers.base import AbstractOptimizer
@@ -138,10 +138,9 @@ class Traced(AbstractDriver):
         return gradient_cost(functional, analysed(functional, rate) if self.memory is None else trial(functional))
 
     def advance(self, functional, optimizer, carry, limit):
-        if optimizer.tangents:
+        if optimizer.tangents or (keeps(functional) and not optimizer.most_products):
             # one program for fits, certificates and intervals
-            compiled = SimpleNamespace(normal_equations=functools.partial(self.normal_equations, functional))
-            return chunk.one_by_one(compiled, functional, optimizer, carry, limit)
+            return chunk.one_by_one(_ByPrograms(self, functional), functional, optimizer, carry, limit)
         taken, carry, log = jax.block_until_ready(chunk.advance(functional, optimizer, carry, jnp.asarray(limit)))
         return int(taken), on_one_device(carry), jax.device_get(log)
 
@@ -152,13 +151,38 @@ class Traced(AbstractDriver):
         return GRADIENT(functional, theta)
 
     def product(self, functional, theta, v):
+        self.close()
         return PRODUCT(functional, theta, v)
 
     def normal_equations(self, functional, theta):
+        self.close()
         return self._lowest(functional, theta)[1]
 
     def equations_at(self, functional, theta):
         return self._lowest.at(functional, theta)
 
     def close(self):
-        """Nothing to do: nothing is kept."""
+        """Free the checkpoints that outlive a gradient; other derivatives need the memory for their own."""
+        GRADIENT.held.clear()
+
+
+class _ByPrograms(AbstractEvaluated):
+    """An objective by the programs of a driver, one evaluation after the other."""
+
+    def __init__(self, driver: AbstractDriver, functional: AbstractObjective):
+        self.controls, self._driver, self._functional = functional.controls, driver, functional
+
+    def value(self, theta):
+        return self._driver.value(self._functional, theta)
+
+    def watched_gradient(self, theta):
+        return self._driver.watched_gradient(self._functional, theta)
+
+    def gauss_newton_product(self, theta, v):
+        return self._driver.product(self._functional, theta, v)
+
+    def normal_equations(self, theta):
+        return self._driver.normal_equations(self._functional, theta)
+
+    def repeat(self, condition, body, carry):
+        return in_turn(condition, body, carry)

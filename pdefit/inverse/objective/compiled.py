@@ -11,6 +11,7 @@ from jaxtyping import Array
 from pdefit._util.program import Program
 from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.kept_gradient import KeptGradient
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.segment_jacobian import ResidualParts, SegmentNormalEquations
 
@@ -21,8 +22,7 @@ Equations = tuple[SegmentNormalEquations | RecordingEquations, tuple[Array, Arra
 # a program of an objective and further arguments
 objective_program = partial(Program, size=lambda objective, *_: objective.state_size)
 VALUE = objective_program(lambda functional, theta: functional.value(theta))
-# value, gradient and growth of the adjoint, as optimizers are given them
-GRADIENT = objective_program(lambda functional, theta: functional.watched_gradient(theta))
+GRADIENT = KeptGradient()
 PRODUCT = objective_program(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
 RESIDUALS = objective_program(lambda functional, theta: functional.residuals(theta))
 PARTS = objective_program(lambda functional, theta: functional.residual_parts(theta))

@@ -1,14 +1,14 @@
 """The functional J(theta) of one record: half the squared norm of residuals, with its derivatives."""
 
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast, demand_float64, named_fields, with_parts
@@ -20,6 +20,7 @@ from pdefit.integrate.forward_runs import Numerics
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.stable_step import settle
 from pdefit.integrate.loop.stepper import Stepper
+from pdefit.integrate.loop.time_loop import growth
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.controls.declare import Declaration
 from pdefit.inverse.controls.priors import AbstractRegularizer
@@ -131,9 +132,19 @@ class Functional(AbstractRecord):
         return Misfit(self).whole(theta, probes)
 
     def watched_gradient(self, theta):
-        probes = jnp.zeros((self.layout.segments, self.layout.time_grid.intervals + 1, 2))
-        reversed = eqx.tree_at(lambda f: f.runner.adjoint, self, self.runner.adjoint.for_gradients())
-        return self.runner.adjoint.gradient(reversed.value, theta, probes, self.controls.sizes(theta))
+        return self.gradient_in_buffers(theta, None)[0]
+
+    def gradient_in_buffers(self, theta: Float[Array, " p"], buffers: PyTree) -> tuple[tuple[Any, ...], PyTree]:
+        """The watched gradient with its checkpoints in given buffers (None for fresh ones), and these buffers."""
+        probes, adjoint = jnp.zeros((self.layout.segments, self.layout.time_grid.intervals + 1, 2)), self.runner.adjoint
+
+        def value(theta: Array, watched: tuple[Array, PyTree] | None) -> Array:
+            probes, buffers = watched or (None, None)
+            reversed = eqx.tree_at(lambda f: f.runner.adjoint, self, adjoint.for_gradients(buffers))
+            return reversed.value(theta, probes)
+
+        j, slope, (norms, buffers) = adjoint.gradient(value, theta, (probes, buffers), self.controls.sizes(theta))
+        return (j, slope, growth(norms)), buffers
 
     def gauss_newton_product(self, theta, v):
         return jax.grad(TangentLinearMisfit(self, theta).whole)(v)

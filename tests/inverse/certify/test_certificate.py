@@ -291,11 +291,11 @@ def test_a_weak_control_weighs_as_much_as_a_strong_one(monkeypatch):
 def test_a_sign_in_the_gradient_of_long_records_is_caught(monkeypatch):
     right = traced.GRADIENT
 
-    def wrong(functional, theta):
+    def wrong(_, functional, theta):
         value, gradient, growth = right(functional, theta)
         return value, gradient.at[0].multiply(-1.0 if functional.observations.ts.size > 6 else 1.0), growth
 
-    monkeypatch.setattr(traced, "GRADIENT", wrong)
+    monkeypatch.setattr(traced.Traced, "watched_gradient", wrong)
     functional = front()
     assert failed(pdefit.certify(functional, functional.theta0, optimizers=[pdefit.optimizers.LBFGS()])) == [
         GRADIENT_CHECK

@@ -276,7 +276,7 @@ def test_initial_states_of_each_recording_are_found_with_a_shared_diffusivity():
         np.testing.assert_allclose(found, functional.problem.y0.u, atol=1e-6)
 
 
-def without_the_last_recording(joint, theta):
+def without_the_last_recording(_, joint, theta):
     """The gradient of all recordings but the last, with the value and growth of all."""
     value, gradient, growth = GRADIENT(joint, theta)
     part, own = joint.parts(theta)[-1]
@@ -290,7 +290,7 @@ def test_certificates_pass_and_name_a_recording_that_says_nothing(monkeypatch):
     assert good.passed and good.scope["observations"] == 3
     assert {c.name.split(":")[0] for c in good.checks} >= {"all controls", "D", "r"}
     with monkeypatch.context() as planted:
-        planted.setattr(traced, "GRADIENT", without_the_last_recording)
+        planted.setattr(traced.Traced, "watched_gradient", without_the_last_recording)
         assert "gradient against tangents" in pdefit.certify(joint, joint.theta0, fit_cost=1e4).reason
     blind = eqx.tree_at(lambda f: f.observations.mask["u"], functionals[1], jnp.zeros((3, 64), bool))
     joint = pdefit.Recordings([functionals[0], blind])
