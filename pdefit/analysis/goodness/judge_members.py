@@ -2,7 +2,8 @@
 
 import dataclasses
 
-import jax.numpy as jnp
+import jax
+import numpy as np
 
 from pdefit.analysis.goodness.assessment import Assessment
 from pdefit.analysis.goodness.evidence import Quality
@@ -23,11 +24,11 @@ def judge_members(found: MemberFits, known: Known) -> list[Assessment]:
     - `found`: the fits.
     - `known`: facts about the data of each.
     """
-    members, theta = found.members, jnp.asarray(found.theta)
+    members, theta = found.members, [jax.device_put(x) for x in np.array(found.theta)]
     each = []
     for e in range(members.count):
         if found.blown_up[e]:
-            left = Quality(float("inf"), int(found.observed_values[e]), None, theta.shape[1], False)
+            left = Quality(float("inf"), int(found.observed_values[e]), None, found.theta.shape[1], False)
             each.append(Assessment({"": left}))
             continue
         functional = members.member(e)

@@ -125,7 +125,7 @@ class Stack(eqx.Module):
 
     def take(self, index: Int[np.ndarray, " k"]) -> "Stack":
         """The stack of some of the objectives, by their numbers."""
-        own = jax.tree.map(lambda x: x[index], self.own)
+        own = jax.tree.map(lambda x: taken(x, index), self.own)
         return Stack(self.common, own, self.extents and tuple(self.extents[e] for e in index))
 
     def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
