@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import PyTree
 
@@ -51,6 +52,14 @@ def with_parts(tree: Tree, where: Callable[[Tree], Any], parts: Any) -> Tree:
 def is_traced(tree: PyTree) -> bool:
     """Test for a tree with an array that JAX traces, which has no values yet."""
     return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(tree))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def taken(x: Any, index: Any) -> Any:
+    """The part of an array at an index. A part of an array of JAX compiles nothing, unless it is traced or spread."""
+    if isinstance(x, np.ndarray) or is_traced(x) or not x.is_fully_addressable:
+        return x[index]
+    # a copy, since device_put may share memory
+    return jax.device_put(np.array(np.asarray(x)[index]))
 
 
 def demand_float64() -> None:

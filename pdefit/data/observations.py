@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
-from pdefit._util.trees import is_traced
+from pdefit._util.trees import taken
 
 Numbers = ArrayLike | float | int
 
@@ -136,9 +136,7 @@ class Observations(eqx.Module):
         """
 
         def pick(x: Array) -> Array:
-            if x.shape[0] != self.ts.size:
-                return x
-            return x[index] if is_traced(x) else jax.device_put(np.array(np.asarray(x)[index]))
+            return taken(x, index) if x.shape[0] == self.ts.size else x
 
         return Observations(
             ts=self.ts[index],

@@ -183,6 +183,6 @@ def _widened(assessed: Assessment, found: Fit, known: Intervals, left: Sequence[
     chosen, factors = numbers(found, known), np.zeros(len(known.reach))
     factors[chosen] = counted.factors
     reach = np.where(factors > 0, known.reach, 0.0) * factors
-    ends = [np.asarray(shifted(found.functional.controls, found.theta, jnp.asarray(x))) for x in (-reach, reach)]
+    ends = [np.asarray(shifted(found.functional.controls, found.theta, x)) for x in (-reach, reach)]
     widened = {known.names[k]: (float(ends[0][k]), float(ends[1][k])) for k in chosen}
     return dataclasses.replace(assessed, widened=widened, effective_values=counted.effective_values)

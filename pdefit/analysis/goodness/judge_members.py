@@ -3,7 +3,8 @@
 import dataclasses
 from collections.abc import Iterable
 
-import jax.numpy as jnp
+import jax
+import numpy as np
 
 from pdefit.analysis.goodness.assessment import Assessment
 from pdefit.analysis.goodness.evidence import Quality
@@ -25,11 +26,11 @@ def judge_members(found: MemberFits, known: Known, which: Iterable[int] | None =
     - `known`: facts about the data of each.
     - `which`: the numbers of the members that are judged; default all.
     """
-    members, theta = found.members, jnp.asarray(found.theta)
+    members, theta = found.members, [jax.device_put(x) for x in np.array(found.theta)]
     each = []
     for e in range(members.count) if which is None else which:
         if found.blown_up[e]:
-            left = Quality(float("inf"), int(found.observed_values[e]), None, theta.shape[1], False)
+            left = Quality(float("inf"), int(found.observed_values[e]), None, found.theta.shape[1], False)
             each.append(Assessment({"": left}))
             continue
         functional = members.member(e)

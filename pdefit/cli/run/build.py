@@ -243,7 +243,7 @@ def refuse_unseen(masks: Sequence[Mapping[str, Array]]) -> None:
 
     **Arguments:** `masks`: of each recording, or member, where its variables were observed.
     """
-    if lost := [name for name in masks[0] if not any(np.any(mask[name]) for mask in masks)]:
+    if lost := [name for name in masks[0] if not any(np.any(np.asarray(mask[name])) for mask in masks)]:
         raise PdefitError(f"No record has a value of {', '.join(lost)}; correct data.variables, or remove it there")
 
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray
 
+from pdefit._util.program import Program
 from pdefit.cli.run.build_members import MemberExperiment
 from pdefit.cli.run.minimise import flat_values
 from pdefit.inverse.members.result import MemberFits, MemberIntervals
@@ -50,7 +51,7 @@ class MemberTable:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each member."""
         names, rows, z, chi2 = self.exp.members.controls.names(), [], self.z_scores(), self.chi2_per_value
-        sums = self.exp.members.each(lambda f, _: jnp.sum(likelihood_sums(f), axis=0), jnp.asarray(self.found.theta))
+        sums = _SUMS(self.exp.members, self.found.theta)
         # where sigma is unknown, one factor of that of all variables has its likeliest value
         estimated = {0: False} if self.exp.first.estimated else {}
         likely = log_likelihoods(self.found.chi2[:, None], np.asarray(sums)[:, None], estimated)
@@ -95,7 +96,7 @@ class MemberTable:
         """Estimates, intervals and records of all members."""
         names, members = self.exp.members.controls.names(), self.exp.members
         units = members.controls.units()
-        truth = np.asarray(flat_values(members.controls, jnp.asarray(self.exp.truth)))
+        truth = np.asarray(flat_values(members.controls, self.exp.truth))
         data: dict[str, Any] = {
             "chi2_per_value": ("member", self.chi2_per_value),
             "loss": ("member", self.found.loss),
@@ -119,10 +120,8 @@ class MemberTable:
         values = sum(int(np.size(x)) for x in first.observations.values.values()) * members.count
         if values > _MOST_VALUES or first.groups > 1 or members.stack.own.observations.ts is not None:
             return {}, {}
-        observed = members.each(
-            lambda f, x: (f.observations.values, f.observations.sigma, f.observations.mask),
-            jnp.asarray(self.found.theta),
-        )
+        data_of_all = members.stack.part(lambda f: f.observations, members.count)
+        observed = data_of_all.values, data_of_all.sigma, data_of_all.mask
         data: dict[str, Any] = {}
         for name, r in self.found.residuals.items():
             value, sigma, mask = (np.asarray(part[name]) for part in observed)
@@ -133,3 +132,6 @@ class MemberTable:
         unit = first.problem.system.time_unit
         # not `units`: xarray would decode "days" as a duration
         return data, {"time": ("time", np.asarray(first.observations.ts), {"unit": unit})}
+
+
+_SUMS = Program(lambda members, theta: members.each(lambda f, _: jnp.sum(likelihood_sums(f), axis=0), theta))

@@ -5,7 +5,6 @@ import logging
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from rich.markup import escape
 
@@ -222,7 +221,7 @@ def _certify(exp: MemberExperiment, index: list[int], theta: Any, job: Job, wher
     """Test the gradient of some members; a failure at the guess ends the run."""
     if job.settings.certificate == "end" and "guess" in where:
         return None
-    found = [certify(exp.members.member(e), jnp.asarray(x)) for e, x in zip(index, theta, strict=True)]
+    found = [certify(exp.members.member(e), jax.device_put(x)) for e, x in zip(index, np.array(theta), strict=True)]
     failed = [c for c in found if not c.passed]
     reason = failed[0].reason if failed else found[0].reason
     record = CertificateSection(passed=not failed, members=[exp.names[e] for e in index], reason=reason)

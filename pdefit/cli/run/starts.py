@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from pdefit._util import interrupts
@@ -126,7 +125,7 @@ def _write_table(found: Exploration, functional: AbstractObjective, job: Job) ->
     """Write starts.csv: for each start its numbers, where it ended, and the optimum that it reached."""
     controls = functional.controls.tabulated
     begun, ended = (
-        np.asarray(flat_values(controls, jnp.asarray(x[:, : controls.size]))) for x in (found.starts, found.theta)
+        np.asarray(flat_values(controls, np.asarray(x)[:, : controls.size])) for x in (found.starts, found.theta)
     )
     rows = []
     for e in range(found.loss.size):

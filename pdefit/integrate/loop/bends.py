@@ -126,7 +126,9 @@ def beside_jumps(
     round_off = float(jnp.finfo(dtype).eps)
     try:
         sizes = jax.tree.map(lambda x: _STIRRED * (float(np.max(np.abs(x), initial=0.0)) or 1.0), y0)
-        stirred = jax.tree.map(lambda x, s: x + jnp.asarray(s * random.normal(size=x.shape), x.dtype), y0, sizes)
+        stirred = jax.tree.map(
+            lambda x, s: np.asarray(x) + (s * random.normal(size=x.shape)).astype(x.dtype), y0, sizes
+        )
         near = ends[:, None] + _BESIDE * round_off * np.max(np.abs(ends)) * np.array([-3.0, -1.0, 1.0, 3.0])
         found = _rates(system, stirred, args, near.astype(dtype))
     # a plugin fails with any exception, which a step reports better

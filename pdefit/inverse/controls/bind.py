@@ -248,7 +248,9 @@ def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo |
             f"The guess of '{path}' is {_show(guess)}, which {type(control.transform).__name__} cannot represent; "
             f"choose another guess or transform"
         )
-    if control.prior is not None and not np.all(np.isfinite(np.asarray(_residual(control.prior, jnp.asarray(guess))))):
+    if control.prior is not None and not np.all(
+        np.isfinite(np.asarray(_residual(control.prior, jax.device_put(guess))))
+    ):
         raise PdefitError(f"The prior of '{path}' is not finite at its guess {_show(guess)}")
     if not control.scale > 0:
         raise PdefitError(f"The scale of '{path}' must be positive, but is {control.scale}")

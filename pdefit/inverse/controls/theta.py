@@ -102,6 +102,7 @@ class Controls(eqx.Module):
         each = [c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items]
         return jnp.concatenate(each) if each else jnp.zeros(0)
 
+    @Program
     def values(self, theta: Float[Array, " p"]) -> dict[str, Array]:
         """The physical value of every control by path."""
         return {c.path: c.to_physical(part) for c, part in zip(self.items, self.split(theta), strict=True)}

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError, with_space
+from pdefit._util.trees import taken
 from pdefit.data.observations import Observations
 from pdefit.integrate.forward_runs import frames
 from pdefit.integrate.loop.time_loop import precision
@@ -140,9 +141,8 @@ def states_at(functional: Functional, problem: Problem, ts: np.ndarray) -> Itera
         )
     # what was seen at a node belongs to the end of the trajectory before
     belongs = np.maximum(np.searchsorted(begin, ts) - 1, 0)
-    starts = functional.formulation.starts(*jax.device_get((problem.y0, problem.nodes)))
     for s in range(begin.size):
-        start = jax.device_put(jax.tree.map(lambda x, s=s: x[s], starts))
+        start = problem.y0 if problem.nodes is None else jax.tree.map(lambda x, s=s: taken(x, s), problem.nodes)
         yield from frames(problem.system, start, ts[belongs == s], numerics, t0=float(begin[s]))
 
 

@@ -85,11 +85,24 @@ def gradients(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch
 
 
 @_compiled
+def residuals(members: Members, theta: Float[Array, "E p"]) -> dict[str, Array]:
+    """The weighted residuals of the data of every member, by variable."""
+    return members.each(lambda functional, x: functional.trajectories(x, lambda r: r)[0], theta)
+
+
+@_compiled
+def counts(members: Members, theta: Float[Array, "E p"]) -> tuple[Array, Array]:
+    """The number of measured values of every member, and the part of J that its regularizers and priors make."""
+    return members.each(lambda functional, x: (functional.count, functional.extra_value(x)), theta)
+
+
+@_compiled
 def step_errors(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array]:
     """The largest error of the adaptive steps of every member."""
     return (members.each(lambda functional, x: functional.step_error(x), theta, batch=batch),)
 
 
-def chosen(new: np.ndarray, fresh: Carry, old: Carry) -> Carry:
-    """The states of a batch, `fresh` ones if `new` is true."""
-    return jax.tree.map(lambda a, b: jnp.where(new.reshape(-1, *(1,) * (a.ndim - 1)), a, b), fresh, old)
+@Program
+def chosen(new: Array | np.ndarray, fresh: Carry, old: Carry, places: Array | np.ndarray) -> Carry:
+    """The states of a batch, `fresh` ones if `new` is true, and else those at some places of the batch before."""
+    return jax.tree.map(lambda a, b: jnp.where(new.reshape(-1, *(1,) * (a.ndim - 1)), a, b[places]), fresh, old)

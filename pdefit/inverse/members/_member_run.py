@@ -148,14 +148,13 @@ class MemberRun:
         going = [s for s in before if s >= 0 and not self.now.ended[s] and self.now.used[s] and s not in renewed]
         waiting = [e for e in range(self.own.count) if not self.now.ended[e] and e not in {*going}]
         self.slots = np.array([*going, *waiting, *[-1] * size][:size])
-        fresh = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.now.theta[np.maximum(self.slots, 0)]))
+        fresh = _batch.begun(self._here(), self._optimizer, jax.device_put(self.now.theta[np.maximum(self.slots, 0)]))
         if carry is None or not going:
             self.carry = fresh
             return
         places = {s: i for i, s in enumerate(before)}
         old = np.array([places.get(s, 0) if s in {*going} else 0 for s in self.slots])
-        moved = jax.tree.map(lambda x: x[old], carry)
-        self.carry = _batch.chosen(~np.isin(self.slots, going), fresh, moved)
+        self.carry = _batch.chosen(~np.isin(self.slots, going), fresh, carry, old)
 
     def _through(self) -> None:
         """Advance all members to the end of the stage."""
@@ -294,7 +293,7 @@ class MemberRun:
             self.members = dataclasses.replace(self.members, stack=stack)
         if self.stage == len(self.stages):
             return
-        like = _batch.begun(self._here(), self._optimizer, jnp.asarray(self.now.theta[np.maximum(self.slots, 0)]))
+        like = _batch.begun(self._here(), self._optimizer, jax.device_put(self.now.theta[np.maximum(self.slots, 0)]))
         self.carry = unpack("carry", like, arrays)
 
     # --- where it has ended --------------------------------------------------------------------------------------------
@@ -311,7 +310,7 @@ class MemberRun:
         size, parts = self._size(self.own.count), []
         for begin in range(0, rows.size, size):
             index = rows[np.minimum(np.arange(begin, begin + size), rows.size - 1)]
-            some, theta = self._handed((self._some(index), jnp.asarray(self.now.theta[index])))
+            some, theta = self._handed((self._some(index), jax.device_put(self.now.theta[index])))
             found = on_one_device(function(some, theta, self._batch))
             parts.append([np.asarray(x)[: rows.size - begin] for x in found])
         return tuple(np.concatenate(x) for x in zip(*parts, strict=True)) if parts else (np.zeros(0),)

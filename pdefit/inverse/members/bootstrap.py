@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -22,7 +21,7 @@ from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.optimizers.levenberg_marquardt import LevenbergMarquardt
-from pdefit.inverse.uncertainty.control_values import moved
+from pdefit.inverse.uncertainty.control_values import moved, moved_each
 from pdefit.inverse.uncertainty.intervals import Intervals
 
 # evaluations of a repetition, which begins at the estimate
@@ -210,12 +209,12 @@ def bootstrap(
     # at a bound repetitions lie on one side, and tell of no interval
     pivot = np.where(controls.bounds.free(theta), good - estimate, np.nan)
     upper, lower = (np.quantile(pivot, q, axis=0) for q in ((1 - level) / 2, (1 + level) / 2))
-    low, high = (np.asarray(moved(controls, jnp.asarray(theta), jnp.asarray(-by)))[told] for by in (lower, upper))
-    values = jax.vmap(lambda x: moved(controls, x, jnp.zeros_like(x)))(jnp.asarray(good))[:, told]
+    low, high = (np.asarray(moved(controls, theta, -by))[told] for by in (lower, upper))
+    values = np.asarray(moved_each(controls, good, np.zeros_like(good)))[:, told]
     names = tuple(np.array(controls.names())[told].tolist())
     listed = [i for i, name in enumerate(names) if name in {*controls.tabulated.names()}]
     failed = chosen.count - len(good)
-    return Bootstrapped(good[:, told], np.asarray(values), low, high, failed, names, chosen.kind, listed)
+    return Bootstrapped(good[:, told], values, low, high, failed, names, chosen.kind, listed)
 
 
 def _shared_numbers(functional: Recordings) -> np.ndarray:

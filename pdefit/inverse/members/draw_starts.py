@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
@@ -78,7 +79,7 @@ class Starts:
         single = [c for c in numbers if c.shape == () or len(c.labels) == c.size > 1]
         cube = self._cube(sum(c.size for c in single), seed)
         random, found = np.random.default_rng(seed), np.tile(theta0, (self.count, 1))
-        sizes = np.asarray(controls.sizes(jnp.asarray(theta0)))
+        sizes = np.asarray(controls.sizes(functional.theta0))
         column = 0
         for c, span in controls.spans:
             if c in single:
@@ -88,13 +89,13 @@ class Starts:
                 wide = np.sqrt(np.mean(theta0[span] ** 2)) or 1.0
                 found[1:, span] = wide * random.standard_normal((self.count - 1, c.size))
         lower, upper = controls.bounds
-        points = jnp.clip(jnp.asarray(found), lower[None], upper[None])
+        points = np.clip(found, lower, upper)
         if np.array_equal(points, np.broadcast_to(points[:1], points.shape)):
             raise PdefitError(
                 "starts vary nothing: states and smooth fields keep their guess, and one start is the guess itself; remove "
                 "starts, let a number be unknown, or set starts.count"
             )
-        return points
+        return jax.device_put(points)
 
     def _cube(self, dimensions: int, seed: int) -> Float[np.ndarray, "n d"]:
         """Points of the unit cube, one for each start but the guess."""

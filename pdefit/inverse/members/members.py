@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit._util.trees import named_fields
+from pdefit._util.program import Program
+from pdefit._util.trees import named_fields, taken
 from pdefit.integrate.loop.batch import AbstractBatch
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.controls.theta import Controls
@@ -53,7 +54,7 @@ class Members(eqx.Module):
         """
         if not functionals:
             raise PdefitError("Members expects one functional or more, but got none")
-        return _members(functionals, jnp.asarray(np.stack([f.theta0 for f in functionals])))
+        return _members(functionals, jax.device_put(np.stack([f.theta0 for f in functionals])))
 
     @staticmethod
     def from_points(functional: AbstractObjective, theta0: Float[Array, "E p"]) -> "Members":
@@ -162,14 +163,16 @@ class Members(eqx.Module):
 
     def member(self, e: int) -> AbstractObjective:
         """The objective of one member, whose guess is its start."""
-        return self.stack.at(e).guessing(self.theta0[e])
+        return self.stack.at(e).guessing(taken(self.theta0, e))
 
     def take(self, index: np.ndarray) -> "Members":
         """Some of the members.
 
         **Arguments:** `index`: their numbers, in the order in which they are wanted.
         """
-        return Members(self.stack.take(index), self.theta0[index], None if self.held is None else self.held[index])
+        return Members(
+            self.stack.take(index), taken(self.theta0, index), None if self.held is None else self.held[index]
+        )
 
     def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
         """A function of every member's functional and of its slice of some arrays, stacked. It is traced once.
@@ -204,9 +207,9 @@ class Members(eqx.Module):
         if first.problem.nodes is not None:
             own |= _below("problem.nodes", self._nodes(formulation, first))
         elif self.controls.states.items:
-            own |= _below("problem.y0", self.each(lambda f, x: f.at(x).y0, self.theta0))
+            own |= _below("problem.y0", _STARTS(self))
         tree = jax.tree_util.tree_map_with_path(lambda path, _: own.get(jax.tree_util.keystr(path)), first)
-        return Members(Stack.beside(first, tree), self.theta0[:, : first.controls.size])
+        return Members(Stack.beside(first, tree), taken(self.theta0, np.s_[:, : first.controls.size]))
 
     def _nodes(self, formulation: AbstractFormulation, first: Functional) -> PyTree:
         """The states at the starts of the windows of all members, stacked.
@@ -249,3 +252,6 @@ def _leaves(tree: PyTree) -> dict[str, Any]:
 def _below(place: str, tree: PyTree) -> dict[str, Array]:
     """The arrays of a tree by their path below a place of a functional."""
     return {f".{place}{path}": x for path, x in _leaves(tree).items()}
+
+
+_STARTS = Program(lambda members: members.each(lambda f, x: f.at(x).y0, members.theta0))

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -17,7 +16,7 @@ from pdefit.inverse.members._advance_profiles import ProfileRun
 from pdefit.inverse.members.member_state import MemberProgress
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.optimizers.base import AbstractOptimizer
-from pdefit.inverse.uncertainty.control_values import moved
+from pdefit.inverse.uncertainty.control_values import moved_each
 from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 
 # what is said of a side that no rise ends
@@ -67,7 +66,7 @@ class Profiles(Sequence[Profile]):
         part = np.linspace(-1.5, 1.5, 61)
         changes = np.zeros((part.size, self.theta.size))
         changes[:, k] = part * float(self.matrix.reach[k])
-        values = jax.vmap(lambda by: moved(self.matrix.controls, self.theta, by)[k])(jnp.asarray(changes))
+        values = moved_each(self.matrix.controls, np.broadcast_to(self.theta, changes.shape), changes)[:, k]
         return {
             "control": one.control,
             "unit": self.matrix.units[k],

@@ -5,20 +5,22 @@ import functools
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy
 from jaxtyping import Bool, Float, Int
 
+from pdefit._util.program import Program
 from pdefit.data.known import Known
 from pdefit.inverse.controls.bounds import Bounds
 from pdefit.inverse.linear.determined_inverse import standard_errors
+from pdefit.inverse.members import _batch
 from pdefit.inverse.members.members import Members
-from pdefit.inverse.uncertainty.control_values import moved
+from pdefit.inverse.uncertainty.control_values import moved_each
 from pdefit.inverse.uncertainty.intervals import OPEN, changes_by_e
 
 # J of two ends that are one minimum are equal to this part
 _SAME = 1e-3
+_VALUES = Program(lambda controls, thetas: jax.vmap(controls.values)(thetas))
 
 
 class MemberIntervals(NamedTuple):
@@ -88,25 +90,23 @@ class MemberFits:
     @property
     def values(self) -> dict[str, np.ndarray]:
         """The estimate of every control by path, with a leading axis of the members."""
-        found = jax.vmap(self.members.controls.values)(jnp.asarray(self.theta))
+        found = _VALUES(self.members.controls, self.theta)
         return {path: np.asarray(x) for path, x in found.items()}
 
     @functools.cached_property
     def residuals(self) -> dict[str, np.ndarray]:
         """The weighted residuals of the data of each member at its estimate, by variable, (E, S, I, ...)."""
-        found = self.members.each(lambda f, x: f.trajectories(x, lambda r: r)[0], jnp.asarray(self.theta))
-        return {name: np.asarray(x) for name, x in found.items()}
+        return {name: np.asarray(x) for name, x in _batch.residuals(self.members, self.theta).items()}
 
     @functools.cached_property
     def chi2(self) -> Float[np.ndarray, " E"]:
         """The sum of squared weighted residuals of the data of each member, without priors and regularizers."""
-        extra = self.members.each(lambda functional, x: functional.extra_value(x), jnp.asarray(self.theta))
-        return 2 * (self.loss - np.asarray(extra))
+        return 2 * (self.loss - np.asarray(_batch.counts(self.members, self.theta)[1]))
 
     @functools.cached_property
     def observed_values(self) -> Int[np.ndarray, " E"]:
         """The number of measured values of each member."""
-        return np.asarray(self.members.each(lambda functional, _: functional.count, jnp.asarray(self.theta)))
+        return np.asarray(_batch.counts(self.members, self.theta)[0])
 
     @functools.cached_property
     def free(self) -> Bool[np.ndarray, "E p"]:
@@ -143,8 +143,5 @@ class MemberFits:
             error[unknown] = half[unknown] = np.inf
             none = self.blown_up[:, None] | ~self.free
             error[none] = half[none] = np.nan
-        shift = jax.vmap(lambda x, by: moved(self.members.controls, x, by))
-        theta = jnp.asarray(self.theta)
-        return MemberIntervals(
-            error, *(np.asarray(shift(theta, jnp.asarray(by))) for by in (0 * self.theta, -half, half))
-        )
+        ends = (moved_each(self.members.controls, self.theta, by) for by in (0 * self.theta, -half, half))
+        return MemberIntervals(error, *map(np.asarray, ends))

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
@@ -58,10 +59,10 @@ def _stacked_controls(functionals: Sequence[Functional], fixed: Mapping[str, int
 
 def _fixed_values(functionals: Sequence[Functional], fixed: Mapping[str, int]) -> Float[Array, " h"]:
     """The search variables of controls that recordings keep at their guesses, in the order of `fixed`."""
-    values = [jnp.zeros(0)]
+    values = []
     for path, e in fixed.items():
         values += [c.to_theta(c.where(functionals[e].problem)) for c in functionals[e].controls.items if c.name == path]
-    return jnp.concatenate(values)
+    return jnp.concatenate(values) if values else jax.device_put(np.zeros(0))
 
 
 def _theta_columns(controls: Controls, one: Controls, count: int, fixed: Mapping[str, int]) -> np.ndarray:

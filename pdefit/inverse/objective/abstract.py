@@ -13,6 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from pdefit._util.program import SMALL, values_of
+from pdefit._util.trees import taken
 from pdefit.adjoints.base import demand_tangents
 from pdefit.adjoints.tangent.tangents_together import jvp_many
 from pdefit.data.observations import Observations
@@ -289,7 +290,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
         def change(part: Any, own: Array) -> tuple[Any, Array]:
             new = part.cut_anew(formulation, own)
-            return new, jax.device_put(np.asarray(own)[: new.controls.size])
+            return new, taken(own, slice(new.controls.size))
 
         return self.each(change, theta)[0]
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from pdefit._util.program import Program
 from pdefit.inverse.linear.schur import complement, separate
 from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, added, added_matrices, dense
 
@@ -88,13 +89,16 @@ class ArrowEquations(eqx.Module):
         parts = [(e.half_square, e.gradient, e.matrix) for e in (self, others)]
         return eqx.tree_at(lambda e: (e.half_square, e.gradient, e.matrix), self, tuple(map(one, *parts)))
 
+    @Program
     def diagonal(self) -> Float[Array, " p"]:
         """The diagonal of the whole matrix."""
         return self.added(self.diagonals) + jnp.sum(self.sums**2, axis=0)
 
+    @Program
     def __matmul__(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
         return self.added(jnp.einsum("eij,ej->ei", self.matrix, self.parts(v))) + self.sums.T @ (self.sums @ v)
 
+    @Program
     def dense(self) -> Float[Array, "p p"]:
         """The whole matrix."""
         return added_matrices(self.matrix, self.columns, self.sums.shape[1]) + self.sums.T @ self.sums
@@ -162,6 +166,7 @@ class RecordingEquations(NamedTuple):
         r = self.sum_residuals
         return jnp.sum(half_square) + r @ r / 2, arrow.added(arrow.gradient) + self.sums.T @ r, arrow
 
+    @Program
     def joined(self) -> SegmentNormalEquations:
         """The blocks of all segments in the whole theta, with a dense Jacobian of regularizers and priors."""
         half_square, gradient, matrix, inside, r, jac, _ = self.each

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.program import Program
+from pdefit._util.trees import taken
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.theta import Controls
@@ -151,9 +152,7 @@ class Recordings(AbstractObjective):
         return self.stack.common.tangents
 
     def at(self, theta):
-        return eqx.filter_vmap(lambda own, x: eqx.combine(own, self.stack.common).at(x))(
-            self.stack.own, self.each_theta(theta)
-        )
+        return _AT(self.stack, self.each_theta(theta))
 
     def part(self, e: int) -> Functional:
         """The functional of one recording as it was given, at the guesses and weights in force."""
@@ -167,11 +166,12 @@ class Recordings(AbstractObjective):
         )
 
     def parts(self, theta):
-        return [(self.part(e), own) for e, own in enumerate(self.each_theta(theta))]
+        each = self.each_theta(theta)
+        return [(self.part(e), taken(each, e)) for e in range(len(self.columns))]
 
     def each_theta(self, theta: Float[Array, " p"]) -> Float[Array, "E q"]:
         """The part of theta that belongs to each recording, with what the gauge holds."""
-        return jnp.concatenate([theta, self.fixed])[self.columns]
+        return _EACH(theta, self.fixed, self.columns)
 
     # --- sums over recordings ----------------------------------------------------------------------------------------
 
@@ -262,10 +262,9 @@ class Recordings(AbstractObjective):
     @property
     def no_equations(self):
         e, c = self.columns.shape
-        zeros = jnp.zeros(e), jnp.zeros((e, c)), jnp.zeros((e, c, c))
-        return ArrowEquations(
-            *zeros, *map(jnp.asarray, (self.columns[0, self._of_all], self.columns[:, self._of_each], self.sums))
-        )
+        zeros = np.zeros(e), np.zeros((e, c)), np.zeros((e, c, c))
+        places = self.columns[0, self._of_all], self.columns[:, self._of_each]
+        return ArrowEquations(*jax.device_put((*zeros, *places, self.sums)))
 
     # --- what its residuals are ----------------------------------------------------------------------------------------
 
@@ -287,15 +286,15 @@ class Recordings(AbstractObjective):
     def each(self, change, theta):
         pairs = [change(part, own) for part, own in self.parts(theta)]
         new = Recordings([part for part, _ in pairs], batch=self.batch, gauge=dict(self.gauge))
-        moved = jnp.zeros(new.controls.size)
+        moved = np.zeros(new.controls.size + new.fixed.size)
         for columns, (_, own) in zip(new.columns, pairs, strict=True):
-            # those that are held lie outside, and are dropped; a part may have lost all of its controls
-            moved = moved.at[columns].set(own[: len(columns)])
-        return new, moved
+            # those that are held lie behind, and are dropped; a part may have lost all of its controls
+            moved[columns] = np.asarray(own)[: len(columns)]
+        return new, jax.device_put(moved[: new.controls.size])
 
     def problems_and_steps(self, theta):
         arrays, rest = eqx.partition(self.at(theta), eqx.is_array)
-        each = [eqx.combine(jax.tree.map(lambda x, e=e: x[e], arrays), rest) for e in range(len(self.columns))]
+        each = [eqx.combine(jax.tree.map(lambda x, e=e: taken(x, e), arrays), rest) for e in range(len(self.columns))]
         return [(problem, float(np.max(step))) for problem, step in zip(each, self.time_grid.step, strict=True)]
 
     def emptied(self):
@@ -308,5 +307,7 @@ def _varied(f: Any) -> list[Any]:
     return jax.tree.leaves((f.observations, f.time_grid, f.problem.y0, f.problem.nodes))
 
 
+_EACH = Program(lambda theta, fixed, columns: jnp.concatenate([theta, fixed])[columns])
 # padding is not observed
 _COUNT = Program(lambda stack, columns: jnp.sum(stack.each(lambda one, _: one.count, columns)))
+_AT = Program(lambda stack, each: eqx.filter_vmap(lambda own, x: eqx.combine(own, stack.common).at(x))(stack.own, each))

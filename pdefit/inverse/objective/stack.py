@@ -12,7 +12,7 @@ from jaxtyping import Array, Int, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.program import values_of
-from pdefit._util.trees import is_traced
+from pdefit._util.trees import is_traced, taken
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.time_grid import TimeGrid
@@ -120,12 +120,12 @@ class Stack(eqx.Module):
 
     def at(self, e: int) -> Any:
         """One of the objectives, without padding."""
-        one = eqx.combine(jax.tree.map(lambda x: x[e], self.own), self.common)
+        one = eqx.combine(jax.tree.map(lambda x: taken(x, e), self.own), self.common)
         return one if self.extents is None else cropped(one, self.extents[e])
 
     def take(self, index: Int[np.ndarray, " k"]) -> "Stack":
         """The stack of some of the objectives, by their numbers."""
-        own = jax.tree.map(lambda x: x[index], self.own)
+        own = jax.tree.map(lambda x: taken(x, index), self.own)
         return Stack(self.common, own, self.extents and tuple(self.extents[e] for e in index))
 
     def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
@@ -195,7 +195,7 @@ def _shared_or_own(leaves: Sequence[Any], dtype: Any, keep: bool) -> tuple[Any, 
     """
     first = leaves[0]
     if not eqx.is_array(first):
-        return (first, None) if all(x == first for x in leaves) else (None, jnp.asarray(leaves, dtype))
+        return (first, None) if all(x == first for x in leaves) else (None, jax.device_put(np.asarray(leaves, dtype)))
     if not keep and not is_traced(leaves) and all(x is first or np.array_equal(x, first) for x in leaves):
         return first, None
     # sigma may hold for all frames in one recording, and for each in another
@@ -204,7 +204,7 @@ def _shared_or_own(leaves: Sequence[Any], dtype: Any, keep: bool) -> tuple[Any, 
         return None, np.stack([np.broadcast_to(x, shape) for x in leaves])
     alike = [x if x.shape == shape else jnp.broadcast_to(x, shape) for x in leaves]
     # JAX would compile a program that takes hundreds of arrays
-    return None, jnp.stack(alike) if is_traced(leaves) else jnp.asarray(np.stack(alike))
+    return None, jnp.stack(alike) if is_traced(leaves) else jax.device_put(np.stack(alike))
 
 
 def cropped(one: Functional, size: Extent) -> Functional:
@@ -218,7 +218,7 @@ def cropped(one: Functional, size: Extent) -> Functional:
     data, layout, problem = one.observations, one.layout, one.problem
 
     def frames(x: Array) -> Array:
-        return x[: size.frames] if x.shape[0] > 1 else x
+        return taken(x, slice(size.frames)) if x.shape[0] > 1 else x
 
     data = Observations(
         data.ts[: size.frames],

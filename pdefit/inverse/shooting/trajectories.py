@@ -170,7 +170,7 @@ def laid_out(
     # without inputs, and with rates that do not read the time, nothing bends or jumps at any theta
     if not (here or reads_time(guess.system, guess.y0, guess.args)):
         return formulation.layout(ts, dt, NO_BENDS)
-    moved = at(theta + _MOVED * np.random.default_rng(0).normal(size=theta.shape))
+    moved = at(jax.device_put(np.asarray(theta) + _MOVED * np.random.default_rng(0).normal(size=theta.shape)))
     pairs = zip(here, inputs_of(moved, ts) if here else here, strict=True)
     fixed = [x for pair in pairs if np.array_equal(pair[0].knots, pair[1].knots) for x in pair]
     found = bends(ts, dt, fixed)

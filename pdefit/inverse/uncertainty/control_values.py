@@ -1,5 +1,7 @@
 """Values of controls, squares of their changes, and the variance that their priors have at every point."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -59,6 +61,10 @@ def moved(
         return c.transform.to_physical(jnp.ravel(c.search(part)) + by * c.scale)
 
     return jnp.concatenate(list(map(values, controls.items, controls.split(theta), controls.split(change))))
+
+
+# the same at several points, with a change each
+moved_each = Program(lambda controls, thetas, by: jax.vmap(functools.partial(moved, controls))(thetas, by))
 
 
 def prior_variance(
