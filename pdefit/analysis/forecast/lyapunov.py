@@ -55,7 +55,7 @@ class LyapunovResult:
 
         **Arguments:**
 
-        - `time_unit`: of the system.
+        - `time_unit`: the time unit of the system.
         - `valid_time`: the time over which a forecast is valid.
         """
         return {
