@@ -31,7 +31,7 @@ def reverse_loop(
 ) -> tuple[PyTree, PyTree]:
     """The final state, and what `emit` returns at every observation, stacked, for derivatives by reverse mode alone.
 
-    **Arguments:** as of `pdefit.integrate.loop.time_loop.time_loop`.
+    **Arguments:** as in `pdefit.integrate.loop.time_loop.time_loop`.
     """
     times, sizes = grid.times_and_sizes()
     start, intervals = stepper.init(times[0, 0].astype(precision(y0)), y0), (math.prod(shape.intervals),)
@@ -90,7 +90,7 @@ class _Adjoint(NamedTuple):
 
     - `carry`: derivatives by the carry.
     - `steps`, `observations`: derivatives with respect to the values closed over.
-    - `norms`: as of `pdefit.integrate.loop.time_loop.growth`.
+    - `norms`: as in `pdefit.integrate.loop.time_loop.growth`.
     """
 
     carry: PyTree
@@ -107,7 +107,7 @@ class _Trajectory(NamedTuple):
     - `step`: the carry after a step from the carry, its time and size, and `given.steps`.
     - `observe`: a function of an observed state, its inputs, and `given.observations`, whose result is kept.
     - `shape`: how loops are nested.
-    - `given`: as of `_Given`.
+    - `given`: as in `_Given`.
     """
 
     step: Callable
