@@ -20,7 +20,7 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
 
     - `controls`: the controls.
     - `theta`: the point, (p,).
-    - `key`: of the direction.
+    - `key`: the key of the direction.
     """
     parts = []
     for i, (control, part) in enumerate(zip(controls.items, controls.split(theta), strict=True)):
@@ -33,12 +33,12 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
 
 
 def alike(controls: Controls, v: Float[Array, " p"], squares: np.ndarray) -> Float[Array, " p"]:
-    """The direction in which the residuals answer to every control as much as to the weakest, within a factor 1000.
+    """Direction in which the residuals respond to all controls as much as to the weakest, within a factor 1000.
 
     **Arguments:**
 
     - `controls`: the controls.
-    - `v`: the direction before, (p,), of which every control keeps at most its part.
+    - `v`: the original direction, (p,); every control keeps at most its component.
     - `squares`: the squares of the residuals' derivatives in every element of theta, (p,).
     """
     masks = [np.asarray(moved) for moved in controls.elements.values()]
@@ -51,7 +51,7 @@ def alike(controls: Controls, v: Float[Array, " p"], squares: np.ndarray) -> Flo
 
 
 def _size(control: BoundControl, part: Array, v: Array) -> float:
-    """The factor that makes v change the physical value by as much as the value is large."""
+    """Factor that makes v change the physical value by the value's own magnitude."""
     value, change = jax.jvp(control.to_physical, (part,), (v,))
     large, small = (float(np.sqrt(np.mean(np.square(x)))) for x in (value, change))
     factor = large / small if large > 0 and small > 0 else 1.0

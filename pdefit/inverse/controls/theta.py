@@ -138,7 +138,7 @@ class Controls(eqx.Module):
         return [c.where(problem) for c in self.items]
 
     def split(self, theta: Float[Array, "... p"]) -> list[Array]:
-        """theta, or the last axis of many, cut into the parts of each control."""
+        """theta, or the last axis of an array, split into the parts of each control."""
         return jnp.split(theta, [span.stop for _, span in self.spans[:-1]], axis=-1) if self.items else []
 
     @eqx.filter_jit
