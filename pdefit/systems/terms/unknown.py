@@ -86,7 +86,7 @@ def with_terms(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> Abs
     **Arguments:**
 
     - `system`: one with terms.
-    - `terms`: the new ones, by names as of `unknown_terms`.
+    - `terms`: the new ones, by names as in `unknown_terms`.
     """
     return eqx.tree_at(lambda s: [getattr(s, name) for name in terms], system, [*terms.values()])
 
