@@ -49,8 +49,7 @@ class AbstractAdjoint(eqx.Module):
 
     The objective's value does not depend on it. `accuracy` is the relative error that the gradient may have against the
     derivative of the discrete trajectory. `has_tangents` is whether the loop can be differentiated forward.
-    `other_steps`
-    is whether it takes steps of other sizes than the time grid.
+    `other_steps` is whether it takes steps of other sizes than the time grid.
     """
 
     accuracy: eqx.AbstractClassVar[float]

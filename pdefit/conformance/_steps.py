@@ -118,7 +118,7 @@ def _gradient(system_and_state: PyTree, t: Array) -> tuple[Array, PyTree]:
 
 
 def degenerate_states(subject: Subject) -> Iterator[Finding]:
-    """Values and gradients, in state and parameters, stay finite if roots, norms and quotients meet a zero."""
+    """Finite values and gradients, in state and parameters, at zeros of roots, norms and denominators."""
     system: Any = subject.system
     t = jnp.asarray(float(subject.example.ts[0]))
     states = {

@@ -15,19 +15,16 @@ class Known:
     **Arguments:**
 
     - `sigma_known`: whether sigma was stated, or well estimated, before the fit; default True. Otherwise only the
-      structure
-      of residuals is tested, not their size. A sigma estimated by a stage of the fit is never known.
+      structure of residuals is tested, not their size. A sigma estimated by a stage of the fit is never known.
     - `sigma_exact`: whether sigma is known to better than a percent, as for a twin; default False.
     - `sigma_stated`: whether sigma was stated; default True. Otherwise residuals below a ten-thousandth of the range of
-      the
-      data mean that the data have no noise.
+      the data mean that the data have no noise.
     - `unstated`: the variables without any sigma; default none.
     - `noiseless`: whether the data have no noise; default False.
     - `same_cells`: whether the data were simulated on the grid of the model; default False. Finer cells then move the
       estimate away from its true value, and are not tried.
     - `counts`: for variables that are counts, the value of one count (1, or the gain of a camera); default none. A
-      scatter
-      beyond Poisson's law is then reported.
+      scatter beyond Poisson's law is then reported.
     - `record`, `held`: the observations before frames were held out, and the indices of these frames; default none.
     """
 

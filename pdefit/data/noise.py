@@ -28,8 +28,7 @@ class NoiseEstimate:
     - `order`: the order of the differences in time used.
     - `count`: the number of these differences.
     - `settled`: whether higher orders give about the same value. Otherwise sigma may contain changes of the signal
-      between
-      frames, and is an upper bound.
+      between frames, and is an upper bound.
     """
 
     sigma: float
@@ -43,23 +42,19 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
     """Standard deviation of a variable's noise, from divided differences in time.
 
     A difference of order k annihilates polynomials of degree k - 1, at irregular times too. With weights of unit length
-    its
-    standard deviation equals the noise's. The estimate is the median absolute difference over 0.6745. So it ignores
+    its standard deviation equals the noise's. The estimate is the median absolute difference over 0.6745. So it ignores
     outliers, and a front that passes a minority of the points. Missing values are left out of each point's series.
 
     Differences are of second order if the signal is slow. If it curves between frames, the order is the lowest (up to
-    8)
-    within one standard error of the smallest estimate.
+    8) within one standard error of the smallest estimate.
 
     Limits of the method:
 
     - There is one number for a variable: the median noise of all its points.
     - Noise must be independent from frame to frame. A drift, or frames that share an exposure, count as signal, and
-      sigma
-      is then too small.
+      sigma is then too small.
     - The part of a fast signal that no order removes counts as noise: a thousandth of its amplitude with eight frames
-      in a
-      period, three quarters with three. `settled` does not always reveal it.
+      in a period, three quarters with three. `settled` does not always reveal it.
 
     **Arguments:**
 

@@ -30,13 +30,10 @@ class Observations(eqx.Module):
     - `values`: for each variable its values, (T, ...), in the model's unit; 0 if missing.
     - `mask`: for each variable whether each value was observed, of the shape of its values.
     - `sigma`: for each variable the standard deviation of the noise, in the unit of its values, with as many axes as
-      the
-      values and broadcastable to them.
+      the values and broadcastable to them.
     - `positions`: for each variable measured at separate points, their coordinates, (T, n, d) for points that move,
-      else
-      (1, n, d), in the grid's unit of length; its values are (T, n). Points on a raster have one more axis for each of
-      its
-      axes. Default none.
+      else (1, n, d), in the grid's unit of length; its values are (T, n). Points on a raster have one more axis for
+      each of its axes. Default none.
     """
 
     ts: np.ndarray = eqx.field(converter=lambda t: np.asarray(t, np.float64))
@@ -61,8 +58,7 @@ class Observations(eqx.Module):
         - `sigma`: one standard deviation for all variables (default 1), or one entry for each: a number, (n,) along the
           first axis after time, or an array that broadcasts to the values. It must not exceed all values by far.
         - `positions`: for variables measured at separate points, values (T, n), the coordinates of these points, (n, d)
-          or
-          (T, n, d). A point without a value may have any.
+          or (T, n, d). A point without a value may have any.
         """
         arrays = {name: np.asarray(value) for name, value in values.items()}
         given = sigma if isinstance(sigma, Mapping) else dict.fromkeys(arrays, sigma)
@@ -94,8 +90,7 @@ class Observations(eqx.Module):
         - `t`: the time of each of N points, in any order, (N,), in the system's time unit.
         - `x`: the coordinates of the points, (N,) or (N, d), in the grid's unit of length.
         - `value`: the measured values, (N,), in the model's unit, as `u`; or a mapping of such arrays by variable. NaN
-          means
-          missing.
+          means missing.
         - `sigma`: one standard deviation for all variables (default 1), or one entry for each: a number, or one for
           each point, (N,).
         """
@@ -229,8 +224,7 @@ def by_times(times: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray, float
     """Distinct times of a list of points, and a function that groups an array by them.
 
     That function takes an array, (N, ...), and the fill value for missing points. It returns (T, points, ...), where
-    points
-    of equal times keep their order.
+    points of equal times keep their order.
 
     **Arguments:**
 

@@ -61,8 +61,7 @@ def conversion(unit: str | None, expected: str | None) -> Conversion:
     `10 um`, `%`. `degC` includes its zero point if it stands alone, and is refused in a product.
 
     If one side is None or "1", the unit is unknown and values are not converted, except that per cent of "1" are
-    divided by
-    100.
+    divided by 100.
 
     **Arguments:**
 
@@ -168,8 +167,7 @@ def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
     """A unit as a quantity of pint.
 
     pint evaluates any expression, and never terminates on some. So it receives a new text that contains only
-    floating-point
-    numbers, names, products, brackets and small integer exponents.
+    floating-point numbers, names, products, brackets and small integer exponents.
     """
     if len(text) > _LONGEST:
         raise PdefitError(f"A unit of {len(text)} characters is no unit; write for example mm/s")

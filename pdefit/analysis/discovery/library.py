@@ -51,7 +51,7 @@ class TermLibrary:
         - `inputs`: the names of its inputs.
         - `units`: the unit of each input; default "1".
 
-        **Errors:** PdefitError for formulas that do not parse or hold strangers, and for more than 200 candidates.
+        **Errors:** PdefitError for formulas that do not parse or use unknown names, and for more than 200 candidates.
         """
         if CONSTANT in inputs:
             raise PdefitError(

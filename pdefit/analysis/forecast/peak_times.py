@@ -63,9 +63,8 @@ def peak_times(
     A wave is a period in which the value at a point exceeds the midpoint between minimum and maximum of the true film.
     The peak of a wave is its highest sample, so that ripples do not count as peaks. Its time is refined by the parabola
     through three samples. A wave has no peak if an end of the film cuts it off, if its top is a plateau of more than
-    two
-    equal samples, or if it is not finite. A front rises and stays, and its highest samples are noise: fewer values fall
-    back to the level than half its peaks.
+    two equal samples, or if it is not finite. A front rises and stays, and its highest samples are noise: fewer values
+    fall back to the level than half its peaks.
 
     **Arguments:**
 

@@ -35,8 +35,7 @@ def correlated(films: Sequence[ResidualFilm]) -> Correlated | None:
 
     a_k are the influences of all values on scalar k (`ResidualFilm.directions`). R is the autocorrelation of residuals:
     the mean over all pairs at one lag, times a triangular window. The window ends at twice the lag at which
-    correlations
-    vanish. The bias of a wrong model is not included.
+    correlations vanish. The bias of a wrong model is not included.
 
     None without influences, or for very large films.
 

@@ -20,11 +20,9 @@ def suspects(
     """Held values that explain all structure of the residuals, the surest first; empty if there are none.
 
     This is the score test of each value, with the directions of the fitted scalars projected out. Its level is divided
-    by
-    the number of values. If sigma is known, its variance is the variance of the residuals without the change, at least
-    1; otherwise the jackknife variance. A value is named only if residuals are `clean` without its part: a missing
-    term,
-    or correlated noise, resembles many values a little.
+    by the number of values. If sigma is known, its variance is the variance of the residuals without the change, at
+    least 1; otherwise the jackknife variance. A value is named only if residuals are `clean` without its part: a
+    missing term, or correlated noise, resembles many values a little.
 
     **Arguments:**
 

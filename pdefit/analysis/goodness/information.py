@@ -91,10 +91,8 @@ def criteria(
     """AIC, AICc and BIC of a least-squares fit, up to a constant of the data.
 
     -2 ln L is chi2 + 2 sum ln sigma if sigma is known. Otherwise a common factor of sigma is estimated too: n
-    ln(chi2/n)
-    replaces chi2, with one unknown more. If residuals are correlated, n is replaced by the `effective_values` with as
-    much
-    information.
+    ln(chi2/n) replaces chi2, with one unknown more. If residuals are correlated, n is replaced by the
+    `effective_values` with as much information.
 
     **Arguments:**
 

@@ -43,11 +43,9 @@ def judge(
     """Verdict on a fit with its evidence, equal to the verdict that `pdefit fit` prints.
 
     Many recordings have one verdict, many members one each. The fit of an experiment (`load_experiment(NAME).fit()`)
-    holds
-    the facts about its data. For a functional built by hand, state them by `facts`. Priors and regularizers do not
-    count.
-    The cost: the intervals, one forward run for each fitted scalar and each held value, and two for finer steps and
-    cells.
+    holds the facts about its data. For a functional built by hand, state them by `facts`. Priors and regularizers do
+    not count. The cost: the intervals, one forward run for each fitted scalar and each held value, and two for finer
+    steps and cells.
 
     Members are judged only by the size and structure of their residuals, the digits of their data and their bounds.
 

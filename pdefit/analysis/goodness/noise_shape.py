@@ -64,8 +64,7 @@ def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
     """Departures of one variable's noise from its statement, by the sizes of its residuals.
 
     One loud frame is an outlier of the instrument. Loud frames near each other are an event in the system that the
-    model
-    misses. So is a single loud frame if the fit has an unknown function of time, which bends only at its knots.
+    model misses. So is a single loud frame if the fit has an unknown function of time, which bends only at its knots.
     """
     r = film.residuals
     axes = tuple(range(1, r.ndim))

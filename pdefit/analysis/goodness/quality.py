@@ -84,8 +84,7 @@ def _sizes(left: Remainder, p: int) -> tuple[float, float]:
 
     Each is the largest over all variables. The former is infinite without cells: for particles and species the only
     discretisation error is the time step's, which is tested. Fitted scalars count as degrees of freedom, unless the
-    data
-    alone cannot determine so many.
+    data alone cannot determine so many.
     """
     data, tiny, gridded = left.functional.observations, np.finfo(float).tiny, True
     parts, explained = list[float](), list[float]()

@@ -28,8 +28,7 @@ class Remainder:
     - `functional`: the objective of the fit.
     - `residuals`: its weighted residuals at the estimate, by variable (S, I, ...).
     - `directions`: derivatives of the residuals in the fitted scalars, from `influences`; default none. Without them,
-      weak
-      structure may be hidden by the fit of the scalars.
+      weak structure may be hidden by the fit of the scalars.
     """
 
     functional: Functional
@@ -72,9 +71,8 @@ class Remainder:
             value = sum a b / sqrt(sum a^2 sum b^2),    spread = sqrt(sum a^2 b^2 / (sum a^2 sum b^2))
 
         The sums run over neighbours a, b in one window that were both observed and fitted. No mean is subtracted, since
-        an
-        offset is structure too. The spread assumes independent residuals, but not of equal size. Neighbours in time are
-        successive frames, however far apart. Axes with labels (bodies) have no neighbours.
+        an offset is structure too. The spread assumes independent residuals, but not of equal size. Neighbours in time
+        are successive frames, however far apart. Axes with labels (bodies) have no neighbours.
 
         Fitting p controls to n values lowers a correlation by up to p / n. Windows that start from noisy data raise it.
 
@@ -116,8 +114,7 @@ class Remainder:
         """A copy without discretisation errors, orthogonal to the directions of the fitted scalars.
 
         If step or cell is halved, an error of order q falls by a factor 2^-q. So the error is -1 to -2 times the
-        change;
-        larger multiples are not discretisation errors.
+        change; larger multiples are not discretisation errors.
 
         **Arguments:** `finer`: changes of the residuals with finer steps, and with finer cells.
         """

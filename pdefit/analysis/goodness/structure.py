@@ -33,8 +33,7 @@ class Structure(NamedTuple):
     - `axes`: the axes of the averaging; empty for footprints.
     - `excess`: the excess over independent noise, in standard deviations.
     - `size`: the root mean square of the structure in units of sigma; 0 if it is below the level of noise, in which
-      case
-      the excess of patches is not above 0.
+      case the excess of patches is not above 0.
     """
 
     variable: str
@@ -78,8 +77,7 @@ def structures(film: ResidualFilm) -> list[Structure]:
     """All tests of one variable for smooth structure.
 
     A test assumes that residuals are independent with a symmetric distribution, but not of equal size. Means are
-    compared
-    with the residuals that they average, so a wrong sigma does not count as structure.
+    compared with the residuals that they average, so a wrong sigma does not count as structure.
 
     A fit of scalars removes structure, so a test errs towards noise.
     """

@@ -128,24 +128,18 @@ def identify(
         H_kl = 2 / N sum_i gamma_i^-2 (dy_i/dp_k p_k) (dy_i/dp_l p_l)
 
     The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k the size
-    of
-    the unknown. The published verdict is the squared projection of a control's unit vector on the eigenvectors of H
-    with
-    eigenvalues up to `eps`: above `delta` the control is not identifiable. This ignores the noise and the number of
-    data,
-    so for scalars the interval at the given noise decides (`word`).
+    of the unknown. The published verdict is the squared projection of a control's unit vector on the eigenvectors of H
+    with eigenvalues up to `eps`: above `delta` the control is not identifiable. This ignores the noise and the number
+    of data, so for scalars the interval at the given noise decides (`word`).
 
     For up to 200 tangents H is a matrix. For more, as with unknown fields, the method is matrix-free, with some tens of
     products for each scalar and field. Then the projection is smooth (`unseen_by_products`), the projection of a field
-    is
-    measured along one random direction, and the interval assumes a prior of relative size 1 on all unknowns. Both have
-    bounds on either side, and a verdict that these leave open is `undecided`. Free node states are marginalised over,
-    and
-    have no row.
+    is measured along one random direction, and the interval assumes a prior of relative size 1 on all unknowns. Both
+    have bounds on either side, and a verdict that these leave open is `undecided`. Free node states are marginalised
+    over, and have no row.
 
     The result is local: use it at an estimate, or at a guess when planning a measurement. A profile, or starts from
-    many
-    guesses, explore distant values.
+    many guesses, explore distant values.
 
     **Arguments:**
 

@@ -22,11 +22,9 @@ class ControlIdentifiability:
       elements: the fraction of its directions that the data do not see.
     - `curve`: the projection for each of `THRESHOLDS`.
     - `components`: the squared components of the projection along each control by name, itself included. They sum to
-      the
-      projection.
+      the projection.
     - `direction`: the direction of theta, in units of sizes, along which the remaining unknowns compensate a change of
-      a
-      scalar; for a group its unseen part, (p,).
+      a scalar; for a group its unseen part, (p,).
     - `known_to`: the half width of the 95 % interval at the noise of the data, relative to the control's size; infinite
       if the data determine nothing, None for a group.
     - `limit`: the `known_to` above which a control is not identifiable: 1, and less if it contains a prior.
@@ -56,8 +54,7 @@ class ControlIdentifiability:
         """The verdict in a word: `identifiable`, `not identifiable`, or `undecided` if more products are needed.
 
         For a scalar the noise decides: it is identifiable if its interval is shorter than its size. For a group the
-        published
-        threshold decides.
+        published threshold decides.
         """
         if self.known_to is None:
             known = [x <= self.delta for x in (self.projection, self.projection_at_most or 0.0)]

@@ -52,8 +52,7 @@ def _system_rows() -> list[list[str]]:
     """Name, parameters, purpose and state of every system.
 
     They come from the classes, which need JAX: three seconds. They are cached under a digest of their sources, so only
-    the
-    first call after a change takes so long.
+    the first call after a change takes so long.
     """
     kept = cache_folder("systems") / f"{sources(Path(__file__).parents[2], *packages().values())[:24]}.json"
     with suppress(OSError, PdefitError, KeyError, TypeError):

@@ -82,14 +82,12 @@ class ControlSettings:
 
     - `transform`: the map to search space: identity, log, log10, logit, softplus or scale.
     - `guess`: the starting point: a number or list, `{perturb: [low, high]}`, or data. perturb is the value of the
-      system
-      (in a twin, the true value) times a random factor; data takes observed values. The default is the value of the
-      problem, whose fields may come from a file (`data.system`, `initial.path`).
+      system (in a twin, the true value) times a random factor; data takes observed values. The default is the value of
+      the problem, whose fields may come from a file (`data.system`, `initial.path`).
     - `bounds`: `[smallest, largest]` value.
     - `within`: the largest distance of the value from its guess.
     - `prior`: independent knowledge: `{normal: [mean, deviation]}`, `{log_normal: [median, deviation of the
-      logarithm]}`,
-      or measured.
+      logarithm]}`, or measured.
     - `unit`: the unit, which must agree with the unit that the system declares.
     - `scale`: the size of a typical change, in search space.
     - `smoothing`: the smoothness of the unknown field. A number counts grid cells. `length` is in the unit of the grid,

@@ -29,8 +29,8 @@ from pdefit.cli.runtime.equations import text_of
 def apart() -> Iterator[None]:
     """Context manager with a separate global state of Hydra and separate resolvers.
 
-    Hydra keeps its state in objects of which there is one each, and pdefit replaces the resolver `oc.env`, the loader of
-    YAML and the resolution of texts. After the block, a notebook or a program that uses Hydra finds them as they were.
+    Hydra keeps its state in singletons, and pdefit replaces the resolver `oc.env`, the YAML loader and the resolution of
+    interpolations. All of them are restored after the block, for notebooks and programs that use Hydra.
     """
     # Hydra's own configuration is in the store of structured ones, and so is an experiment in a file
     store: Any = {ConfigStore: copy.deepcopy(ConfigStore.instance())}

@@ -107,8 +107,7 @@ def _environment(name: str, default: str | None = None, *, _node_: Any) -> str |
     """An environment variable, for paths only.
 
     Elsewhere a foreign configuration could write a secret into results. Since errors repeat paths, the path of a file
-    must
-    exist, which a secret does not.
+    must exist, which a secret does not.
     """
     key = "" if _node_ is None else str(_node_._get_full_key(None))
     is_path = key.rpartition(".")[2] == "path"

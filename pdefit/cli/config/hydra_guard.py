@@ -212,8 +212,7 @@ def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
     """The directory of a run.
 
     By default it lies below the working directory, and may be a link of the user, such as `runs`. If typed on the
-    command
-    line, it may lie anywhere; values that it interpolates must then stay below the part typed before them.
+    command line, it may lie anywhere; values that it interpolates must then stay below the part typed before them.
     """
     _, group, entry = key.split(".")
     raw = str(unresolved(cfg)["hydra"][group][entry])

@@ -174,13 +174,10 @@ class Settings:
     """Settings of one experiment, as far as known without data. `conf/config.yaml` explains every key.
 
     `solver` is None for an automatic choice, `steps` for constant steps, and `dt` for the stable step. `recordings` are
-    the
-    settings of each of many recordings by name, or the axis of the file along which they lie; the other settings are
-    then
-    the first recording's, or common. `members` are the same for many independent fits. `gauge` holds the fixed part of
-    controls of which the recordings determine only differences. `device` holds the indices of the devices that share
-    the
-    work; empty for one device. `cores` is the number of cores that share it without a GPU.
+    the settings of each of many recordings by name, or the axis of the file along which they lie; the other settings
+    are then the first recording's, or common. `members` are the same for many independent fits. `gauge` holds the fixed
+    part of controls of which the recordings determine only differences. `device` holds the indices of the devices that
+    share the work; empty for one device. `cores` is the number of cores that share it without a GPU.
     """
 
     # first, because JAX takes its device before it makes an array

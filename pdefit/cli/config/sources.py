@@ -88,17 +88,15 @@ class DataSettings(DataSource):
 
     - `sigma`: by field the standard deviation of its noise in the field's declared unit, or the name of a variable that
       holds it; `auto` estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent.
-      Noise
-      that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}`
-      with
-      the parts of the variance constant^2 + gain * m + (relative * m)^2. `{gain: 1, relative: auto}` is the variance of
-      the negative binomial, for counts that scatter by more than Poisson's law. `log_normal`, or `{log_normal: 0.1}`,
-      compares logarithms. For several variables without a sigma, one sigma each is estimated from residuals.
+      Noise that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative:
+      auto}` with the parts of the variance constant^2 + gain * m + (relative * m)^2. `{gain: 1, relative: auto}` is the
+      variance of the negative binomial, for counts that scatter by more than Poisson's law. `log_normal`, or
+      `{log_normal: 0.1}`, compares logarithms. For several variables without a sigma, one sigma each is estimated from
+      residuals.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its variance is
       added to the variance of a stated sigma.
     - `truth`: true values of controls, for tables only; a fit does not use them. A list names controls whose true
-      values
-      are in the file.
+      values are in the file.
     """
 
     sigma: Annotated[str | Mapping[str, Any], _SIGMA] = dataclasses.field(default_factory=dict)

@@ -58,8 +58,7 @@ class StageSettings:
     - `optimizer`: the method, such as `{name: lbfgs}`; `auto` leaves it open.
     - `max_iterations`: the largest number of evaluations of the functional.
     - `window`: the length of windows that start from the data, in the system's time unit; `whole` is one trajectory
-      over
-      the whole record. By default the previous stage decides.
+      over the whole record. By default the previous stage decides.
     - `every`: n uses every n-th window.
     - `until`: the last fitted time, in the system's time unit.
     - `held`: true keeps a free initial state at its guess.
@@ -109,8 +108,7 @@ def read_stages(node: Any, path: str = "stages") -> Stages:
     """Stages in the order in which they are written.
 
     A null stage is left out; so an experiment drops a stage of the experiment that it extends. Stages that an
-    experiment
-    names replace the default stage, which has no chosen optimizer.
+    experiment names replace the default stage, which has no chosen optimizer.
     """
     if not isinstance(node, Mapping) or all(s is None for s in node.values()):
         raise PdefitError(f"{path} expects at least one stage, e.g. stages=levenberg_marquardt, but got {node!r}")

@@ -23,8 +23,7 @@ def load_experiment(
     """An experiment with its observations, built like `pdefit fit experiment=NAME key=value ...`.
 
     No run directory is made, and the state of Hydra in this process is unchanged. Relative paths of data files start
-    from
-    the working directory.
+    from the working directory.
 
     **Arguments:**
 
@@ -35,8 +34,7 @@ def load_experiment(
     - `equations`: the path of a file of equations, `my_equation.py`, which is executed; None for installed equations.
 
     **Errors:** PdefitError for a wrong name or value, for an experiment with `members` (`load_members`), and if JAX has
-    no
-    float64.
+    no float64.
     """
     with _settings(name, overrides, equations) as settings:
         if settings.members:

@@ -136,8 +136,7 @@ class Run:
         """The problem at the best point so far: equations, initial state and instrument.
 
         It is built from the recorded configuration with its observations, then set to the saved point, which takes
-        seconds.
-        Equations and data must be unchanged since the run.
+        seconds. Equations and data must be unchanged since the run.
         """
         demand_float64()
         if self._files.verb not in ("fit", "resume"):

@@ -37,8 +37,7 @@ class Experiment:
     """An experiment: observations, the objective, and the stages of its minimisation.
 
     For many recordings, `fitted`, `truth`, `held` and `source` belong to the first one, except for the noise in
-    `source`;
-    each recording has its own in `recordings`.
+    `source`; each recording has its own in `recordings`.
 
     **Arguments:**
 

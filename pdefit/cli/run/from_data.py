@@ -147,8 +147,7 @@ def observed_data(
     """Observations of the source `data`, between `times.start` and `times.stop`.
 
     Also returned are messages about positions missing in the file, messages about suspicious data, and the operator,
-    which
-    gets the positions of the file if it has none.
+    which gets the positions of the file if it has none.
 
     **Arguments:**
 

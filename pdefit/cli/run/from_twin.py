@@ -90,8 +90,7 @@ def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[S
     """The method that a fit would choose, before there are data to fit.
 
     Returns the method, its constant step (None for adaptive ones), and the step of the truth. They depend on the
-    guesses,
-    which are drawn from the controls and the seed.
+    guesses, which are drawn from the controls and the seed.
     """
     problem = cast(problem, settings.dtype)
     ts = ts[: fitted_frames(settings.times, ts)]

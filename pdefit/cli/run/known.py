@@ -28,8 +28,7 @@ def with_known(settings: SystemSettings, data: DataSource) -> tuple[AbstractSyst
     """The system with the arguments that `data.system` names in a file.
 
     An array on the grid gets the axes of the grid in their order; the axis of a vector keeps its place. Units and
-    positions
-    are treated like those of data.
+    positions are treated like those of data.
 
     **Arguments:** `settings`, `data`: the settings of the system, and of the file.
 

@@ -81,8 +81,7 @@ def drawing(run: Path, wanted: bool) -> Iterator[Draw]:
     """Context manager in which another process draws the pictures of a run; yields the function that starts the drawing.
 
     That process loads matplotlib at once, while this one computes, and draws once the files of the run exist. With a
-    single
-    core, or if this process has drawn before, the pictures are drawn here, when they are waited for.
+    single core, or if this process has drawn before, the pictures are drawn here, when they are waited for.
 
     **Arguments:**
 
@@ -170,8 +169,7 @@ def run_render(arguments: list[str], console: Console) -> None:
     **Arguments:**
 
     - `arguments`: the directory of a run or a folder of runs; `format=` png (default), svg or pdf; `movie=false` draws
-      no
-      movie.
+      no movie.
     """
     from pdefit.output.pictures.style import FORMATS
 

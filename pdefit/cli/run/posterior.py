@@ -128,8 +128,7 @@ def write_spread(
     """Write spread.h5: mean and standard deviation of each field over draws of the posterior, at the fitted frames.
 
     The model is run from every draw, so that only the posterior itself is linearised. If a run is not finite, a warning
-    is
-    returned, and the mean and deviation of its values are missing.
+    is returned, and the mean and deviation of its values are missing.
 
     **Arguments:**
 

@@ -181,9 +181,9 @@ def same_problem(
 ) -> None:
     """Refuse equations or data that have changed since a run.
 
-    Other versions, compiler flags or states of pdefit may trace the same equations to another program. If these differ
-    too,
-    hashes prove nothing: the loss decides if it is known; else a warning is printed, or, if pdefit alone changed, none.
+    Another version of pdefit, or other compiler flags, may trace the same equations to another program, so that hashes
+    prove nothing. Then the loss decides if it is known. If it is not, changed flags lead to a warning only, and a changed
+    pdefit to a refusal.
 
     **Arguments:**
 

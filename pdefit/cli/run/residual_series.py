@@ -14,8 +14,7 @@ def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) ->
     """Weighted residuals, (prediction - data) / sigma, in columns over the observation times (T,); NaN if not fitted.
 
     A variable, or each label of its first axis (body), has one column for each value, named with its index. If there
-    are
-    many values at a time, it has one column with their root mean square.
+    are many values at a time, it has one column with their root mean square.
     """
     coords = observed_axes(functional.problem, functional.observations)
     series: dict[str, np.ndarray] = {}

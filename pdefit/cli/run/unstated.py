@@ -15,11 +15,9 @@ def with_estimated_sigma(exp: Experiment, refused: str = "") -> Experiment:
     """The experiment with an estimated sigma for each variable that has none.
 
     A fit begins with each variable's spread as its sigma, and residuals update it between the rounds of the last stage.
-    All
-    recordings share the sigma of a variable. A single variable needs no sigma, unless gaps between windows are weighed
-    against it. If residuals cannot determine the sigma of each of several variables, all keep sigma 1, with a message;
-    with
-    gaps such a fit is refused.
+    All recordings share the sigma of a variable. A single variable needs no sigma, unless gaps between windows are
+    weighed against it. If residuals cannot determine the sigma of each of several variables, all keep sigma 1, with a
+    message; with gaps such a fit is refused.
 
     **Arguments:**
 

@@ -20,8 +20,7 @@ def settle(launcher: Mapping[str, Any]) -> None:
 
     XLA starts a thread for each core it may use. So n processes on n cores would otherwise start n^2 threads, and every
     process would take the memory of all GPUs. Settings of the user (CUDA_VISIBLE_DEVICES,
-    XLA_PYTHON_CLIENT_MEM_FRACTION)
-    are divided or kept.
+    XLA_PYTHON_CLIENT_MEM_FRACTION) are divided or kept.
 
     **Arguments:** `launcher`: its configuration, in which `n_jobs` is the number of processes.
     """

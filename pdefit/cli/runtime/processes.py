@@ -1,10 +1,9 @@
 """Processes of one SLURM step that share a fit. Process 0 leads: it alone writes and prints. The other processes follow.
 
 Each follower keeps a connection to process 0. It carries a few lines: JAX's port, the run, the start of the fit, and
-the
-common exit code. A connection that ends without such a code means that a process died. The system of a killed process
-closes it at once; a lost machine is noticed in less than a minute. JAX by itself would wait for ever with gloo, and
-otherwise notice after minutes.
+the common exit code. A connection that ends without such a code means that a process died. The system of a killed
+process closes it at once; a lost machine is noticed in less than a minute. JAX by itself would wait for ever with gloo,
+and otherwise notice after minutes.
 """
 
 import json

@@ -81,8 +81,7 @@ def recorded(
     """Context manager that locks a run directory, and records the course of the run.
 
     Provenance is written at the start. During the run there is a file RUNNING, whose time is renewed every 20 s. At the
-    end
-    a file DONE, INTERRUPTED or FAILED is written, with the time or the reason.
+    end a file DONE, INTERRUPTED or FAILED is written, with the time or the reason.
 
     **Arguments:**
 

@@ -35,8 +35,7 @@ def job_names(jobs: Sequence[Sequence[str]]) -> list[str]:
     """A name for each job, such as `D.guess_0.5__seed_1`, which does not depend on its number.
 
     Long names, and characters that a folder name cannot have, are cut; a digest of the overrides then keeps names
-    distinct.
-    Jobs with equal overrides are numbered.
+    distinct. Jobs with equal overrides are numbered.
     """
     short = _shortened(swept_keys(jobs))
     names, found = list[str](), list[str]()

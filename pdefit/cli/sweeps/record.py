@@ -54,8 +54,7 @@ def read_sweep(directory: Path) -> Sweep:
     """The sweep in a directory.
 
     The file may come from a stranger. Folders of jobs must lie inside the directory, and words may set keys of an
-    experiment
-    only; launchers are typed again.
+    experiment only; launchers are typed again.
     """
     if not (directory / FILE).is_file():
         raise PdefitError(f"'{directory}' is no sweep (it has no {FILE}); name the directory that `pdefit fit -m` made")

@@ -122,8 +122,7 @@ def _video(file: Path, options: Mapping[str, str]) -> Images:
     """Images of a video, such as AVI or MP4, in display order.
 
     They are counted, since the header may be wrong. `frame` or `scale` must be given: a video states its display rate,
-    which
-    need not be the recording rate.
+    which need not be the recording rate.
     """
     about = imageio.v3.immeta(file, plugin="pyav")
     if not {"frame", "scale"} & options.keys():

@@ -36,8 +36,7 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
     - `files`: the files in any order; they are sorted by the numbers in their names.
     - `options`: `pixel`, `frame`, `delay`, `scale` as for every import; `length` and `velocity`, the units if the files
       state none or wrong ones; `flip=v` to negate v; `outliers`, a limit or false; `interpolated=true` to keep vectors
-      that
-      are marked as interpolated.
+      that are marked as interpolated.
     """
     refuse_unknown("piv", options, _OPTIONS)
     flip, keep = choice(options, "flip", ("v",)), choice(options, "interpolated", ("true", "false")) == "true"

@@ -53,10 +53,8 @@ def velocity_fields(file: Path) -> xarray.Dataset:
     """Velocity fields of one file, as stated there.
 
     **Returns:** `u`, `v`, and `u_sigma`, `v_sigma` if the file has them, over ascending x and y, and over t if it has
-    times.
-    Flags of vectors are kept for `doubts`. Attributes are units, `notes`, and, if stated: `pixel`, its length in m;
-    `delay`
-    between the images of a pair in s; `import_notes` of a file that pdefit wrote.
+    times. Flags of vectors are kept for `doubts`. Attributes are units, `notes`, and, if stated: `pixel`, its length in
+    m; `delay` between the images of a pair in s; `import_notes` of a file that pdefit wrote.
     """
     form, start = _format_of(file)
     if form is None:

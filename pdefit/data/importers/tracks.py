@@ -39,8 +39,7 @@ def tracks(files: list[Path], options: dict[str, str]) -> Recording:
 
     - `files`: CSV files with columns `experiment, frame, track, x, y, z`, or of TrackMate.
     - `options`: `bins`, `box`, `least`, `experiment`, `y=up|down`, the scale's options, `as=positions` or `as=PLUGIN`
-      for a
-      curved surface, with the options of the plugin's file tracks.py.
+      for a curved surface, with the options of the plugin's file tracks.py.
     """
     kind = choice(options, "as", ("positions", *parts("tracks")), "leave it out for means on a raster")
     curved = part(kind, "tracks") if kind not in (None, "positions") else None

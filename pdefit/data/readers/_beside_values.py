@@ -33,8 +33,7 @@ def coordinate(
     """Positions along an axis of a variable; None if the file states none.
 
     A file states positions in one of two ways: as a dimension scale with the name of the model's axis (or the CF
-    attribute
-    `axis` of that name), or as a variable of that name beside the variable that is read.
+    attribute `axis` of that name), or as a variable of that name beside the variable that is read.
 
     **Arguments:**
 

@@ -38,8 +38,7 @@ class Film:
 
     - `name`, `shape`: the name of the variable, and the shape of one frame.
     - `grid`: the part of this shape along spatial axes, without a last axis of named entries, such as components. Empty
-      for
-      separate points.
+      for separate points.
     - `low`, `high`, `missing`: the range of its values in the unit of the file, and the missing fraction.
     - `noise`: the estimate for `sigma: auto`; None without an estimate.
     - `positions`: the positions stated in the file, by axis of a grid.

@@ -21,12 +21,10 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
     """Values in float64; NaN for values that the file marks as missing or invalid.
 
     Masks and scales equal those of `xarray.decode_cf`, against which they are tested. That function is not used,
-    because it
-    leaves valid ranges to the user, and the packed limits are lost once it has decoded the values.
+    because it leaves valid ranges to the user, and the packed limits are lost once it has decoded the values.
 
     Fill values and valid ranges are in packed units. By NetCDF's own guide, a floating-point valid range of packed
-    integers
-    is in unpacked units.
+    integers is in unpacked units.
 
     **Arguments:**
 

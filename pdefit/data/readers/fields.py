@@ -35,8 +35,7 @@ class Field:
     - `coords`: for each axis the positions, or labels, (n,).
     - `coord_units`: for each axis the unit of the positions.
     - `kinds`: the `KINDS` in the file: the truth of a twin, observations, predictions, standard deviations of the
-      posterior,
-      of the prior and of the noise.
+      posterior, of the prior and of the noise.
     - `vector`, `component`: for a component, the vector's name and the axis along which it points.
     - `radius`: the radius of a sphere whose colatitude and longitude in radians are the two axes; 0 if there is no
       sphere.
@@ -69,14 +68,10 @@ class Film:
     """Complete frames of a film, by field, kind and index.
 
     Values are read when needed. Links, and variables that lead to other files, are refused. `ts` (T,) are the times of
-    the
-    complete frames, in `time_unit`. `fields` are the parts of the state by name, together with the `derived` ones and
-    those
-    `measured` by an instrument, and `diagnostics` scalars of whole states. `total` is the number of frames of the
-    finished
-    film. `forecast` is the index of the first frame beyond the fit, T if there is none. `points` are columns of
-    points.csv
-    by the names of kinds in pictures, once these have read them.
+    the complete frames, in `time_unit`. `fields` are the parts of the state by name, together with the `derived` ones
+    and those `measured` by an instrument, and `diagnostics` scalars of whole states. `total` is the number of frames of
+    the finished film. `forecast` is the index of the first frame beyond the fit, T if there is none. `points` are
+    columns of points.csv by the names of kinds in pictures, once these have read them.
 
     **Arguments:**
 
@@ -210,8 +205,7 @@ def lazy_fields(path: Path) -> "xarray.Dataset":
     """All complete frames of a film, read when used: `u_observed`, `u_predicted`, `u_true`.
 
     Coordinates are the times, the positions, and `phase`: 0 for frames of the fit, 1 for the forecast. The file is
-    opened
-    anew for each access. So a run may still write it, and later damage is reported like any damage.
+    opened anew for each access. So a run may still write it, and later damage is reported like any damage.
     """
     # it takes half a second to import
     import xarray

@@ -24,24 +24,19 @@ class Frames:
     """An open data file whose variables have time as their first axis, or are rearranged so.
 
     Variables of MATLAB, NumPy and text tables have nameless axes. Their axes are matched to times and positions by
-    length,
-    and ordered as (time, axes of the model, others). `remarks` are sentences on that. For a list of points that was
-    grouped
-    by times, `points` are the variables with coordinates. `notes` are the notes of `pdefit import`.
+    length, and ordered as (time, axes of the model, others). `remarks` are sentences on that. For a list of points that
+    was grouped by times, `points` are the variables with coordinates. `notes` are the notes of `pdefit import`.
 
     Values and times are in the model's units. NaN means missing, and so do values masked by the file's CF attributes
     (`_FillValue`, `valid_range`, ...); `scale_factor` and `add_offset` are applied. Infinite values are refused.
 
     A record begins at `start`, even if the first frame comes later, and a single frame's record extends to `stop`.
-    These
-    times without observations are `unseen`. A single frame lies after `start` or before `stop`.
+    These times without observations are `unseen`. A single frame lies after `start` or before `stop`.
 
     Opening the file checks all times, and that the variables are numbers, have every frame and can be converted. Values
-    are
-    read when needed. `ts` are the selected times, and frames are counted from the first of them. `shapes` are the
-    shapes
-    of one frame of each field. `unitless` maps variables without a unit in the file to the model's unit, and `unused`
-    variables with a unit for which the model has none, to their unit.
+    are read when needed. `ts` are the selected times, and frames are counted from the first of them. `shapes` are the
+    shapes of one frame of each field. `unitless` maps variables without a unit in the file to the model's unit, and
+    `unused` variables with a unit for which the model has none, to their unit.
 
     **Arguments:**
 

@@ -31,18 +31,14 @@ def read_observations(
     """A whole film from a file as `Observations`, in memory: HDF5, NetCDF-4, .mat, .npz or .csv.
 
     In HDF5, time is the first axis of every variable. Axes of other files are matched by their lengths. A table with
-    one row
-    per value, whose times repeat, is grouped by them. NaN means missing, and so do values masked by the file's CF
-    attributes
-    (`_FillValue`, `valid_range`). `scale_factor` and `add_offset` are applied. Suspicious values are logged as a
-    warning.
-    Positions are not compared with a model's; the command line does that.
+    one row per value, whose times repeat, is grouped by them. NaN means missing, and so do values masked by the file's
+    CF attributes (`_FillValue`, `valid_range`). `scale_factor` and `add_offset` are applied. Suspicious values are
+    logged as a warning. Positions are not compared with a model's; the command line does that.
 
     **Arguments:**
 
     - `source`: a `DataSource`, or its file: from the working directory, from $PDEFIT_DATA, or among the data shipped
-      with
-      pdefit.
+      with pdefit.
     - `variables`: for each field of the model the variable of the file.
     - `points`: whether the coordinates belong to points, one for each value of a frame; default False, for a grid.
     - `length_unit`: the model's unit of length, to which coordinates of points are converted.
@@ -79,8 +75,7 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
     """All frames, and remarks on suspicious values.
 
     Remarks are the notes of `pdefit import`, and sentences about rearranged axes, missing and unused units, and
-    integers with
-    a sigma below 1.
+    integers with a sigma below 1.
 
     **Arguments:**
 
@@ -159,10 +154,8 @@ class TargetFile:
     """Frames of an open file as `Observations`, for films that do not fit into memory.
 
     Besides the frames that the caller holds, a thread reads one slice ahead. Values are checked when they are read;
-    times
-    were checked when the frames were opened. A frame, or a whole slice, without any finite value is masked. Records
-    that
-    begin before the first frame are not supported. Closing this object closes the frames.
+    times were checked when the frames were opened. A frame, or a whole slice, without any finite value is masked.
+    Records that begin before the first frame are not supported. Closing this object closes the frames.
     """
 
     def __init__(self, frames: Frames):

@@ -64,8 +64,7 @@ def part_of(
     """One recording of a file, with its own times; the file itself if nothing changes.
 
     Its last frame is the last one with a time and a value, before `n_frames`. If the file has no times, or has common
-    frame
-    numbers for all recordings, `frame_time` is the time between frames. `time_offset` is added to the times.
+    frame numbers for all recordings, `frame_time` is the time between frames. `time_offset` is added to the times.
 
     **Arguments:**
 

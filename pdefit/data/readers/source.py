@@ -32,8 +32,7 @@ class DataSource:
     """Variables of a file that hold observations of fields: the section `data` of a configuration.
 
     For every reader of measured files, and for the proposals of `pdefit check`. Not for the units and times of a model,
-    which
-    are in `Wanted`.
+    which are in `Wanted`.
 
     **Arguments:**
 
@@ -41,15 +40,12 @@ class DataSource:
     - `variables`: by field its name in the file. NAME[ENTRY] is an entry of the last axis.
     - `time`: the variable with the times; null for `time`. If the file has no times, the time between its frames.
     - `sigma`: by field, or for all fields, the standard deviation of the noise in the field's declared unit, or the
-      name of
-      a variable that holds it. Such a variable has shape (n,) of the first axis after time, broadcasts to a frame, or
-      has
-      its own time axis.
+      name of a variable that holds it. Such a variable has shape (n,) of the first axis after time, broadcasts to a
+      frame, or has its own time axis.
     - `crop`: for each axis after time the first index taken, and the one after the last.
     - `coordinates`: by axis the variable with its positions; null leaves the axis unchecked.
     - `axes`: by field, or by argument of the system, the axis names of its variable in the order of the file, if the
-      file
-      leaves their order open.
+      file leaves their order open.
     - `select`: by axis the name or index of the recording to read, if the file has several along it.
     - `system`: by argument of the system its name in the file; numbers are converted to the declared unit.
     """

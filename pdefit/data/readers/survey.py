@@ -66,8 +66,7 @@ class Survey:
     - `remarks`: sentences, the remedy included.
     - `notes`: the sentences of `pdefit import` on its processing.
     - `axis`, `recordings`: the axis of several recordings, and their names; empty for one recording. `ts` and `films`
-      then
-      belong to the first one.
+      then belong to the first one.
     - `file`: the file, while it is open.
     """
 
@@ -97,8 +96,7 @@ def survey(source: DataSource) -> Survey:
     **Arguments:**
 
     - `source`: the file. By default its times are the variable `time`, or a similar one, and the coordinates of a list
-      of
-      points are the variables named like the axes.
+      of points are the variables named like the axes.
 
     **Errors:** PdefitError if the file cannot be opened.
     """

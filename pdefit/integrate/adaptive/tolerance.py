@@ -28,8 +28,7 @@ class Adaptive(eqx.Module):
     The sum is over all n values of the state, with y before and y' after the step.
 
     Steps end at every observation time. A trajectory is differentiated with frozen steps: they are chosen at one value
-    of
-    the parameters and reused nearby. They are chosen at half the tolerance, so that they can be reused for longer.
+    of the parameters and reused nearby. They are chosen at half the tolerance, so that they can be reused for longer.
 
     **Arguments:**
 

@@ -63,10 +63,8 @@ def bends(edges: Float[np.ndarray, " E"], dt: float, inputs: Sequence[Course]) -
     """Knots of inputs at which steps must end, from values alone.
 
     A step misses an input if Simpson's rule (start, middle and end of the step, as at stages) misses its integral. The
-    step
-    then ends at the inner knot with the strongest bend, and the test is repeated. A densely and smoothly sampled series
-    has
-    no such knot.
+    step then ends at the inner knot with the strongest bend, and the test is repeated. A densely and smoothly sampled
+    series has no such knot.
 
     **Arguments:**
 
@@ -115,8 +113,7 @@ def beside_jumps(
     """Times just before and just after each end of a step at which a rate jumps, as at the last knot of an input.
 
     Steps that end there see one side of the jump: left limits before it, right limits after it. The step across the
-    jump
-    is as short as round-off.
+    jump is as short as round-off.
 
     **Arguments:**
 

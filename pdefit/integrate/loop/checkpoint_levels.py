@@ -25,8 +25,7 @@ class CheckpointLevels(NamedTuple):
     - `intervals`: the lengths of the loops over intervals; their product is at least the number of intervals.
     - `steps`: the lengths of the loops over the steps of one interval; their product is at least the number of steps.
     - `merged`: whether the innermost loop over intervals and the outermost over steps form one level, with blocks that
-      span
-      several intervals.
+      span several intervals.
     """
 
     intervals: tuple[int, ...]

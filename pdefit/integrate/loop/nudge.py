@@ -21,8 +21,7 @@ class Nudge(eqx.Module):
         u <- u + strength d^3 / (d^2 + (3 sigma)^2),  d = u_observed - u
 
     So noise hardly enters a correct trajectory, while a wrong one is held near the data. It is a smooth map of the
-    state:
-    tangents and adjoints of a nudged trajectory are exact.
+    state: tangents and adjoints of a nudged trajectory are exact.
 
     **Arguments:**
 

@@ -29,8 +29,7 @@ def real_stability(solver: diffrax.AbstractSolver) -> float:
     """Largest x for which a solver is stable for y' = -x y with step 1.
 
     It is 2 for Euler, 2.785 for RK4, 0.653 (s^2 - 1) for RKC, and infinite for implicit solvers. Solvers that do not
-    state it
-    are assigned 2.
+    state it are assigned 2.
     """
     return method_of(solver).real_stability
 
@@ -102,9 +101,8 @@ def choose_steps(
 
     - `problems`: systems, each with a state.
     - `dt`: the step, refused beyond the stability limit of the first system. None for `SHARE` of the smallest limit of
-      all
-      systems; of Euler's limit, for solvers whose stages are not counted. Systems that state no limit get a step that
-      resolves their fastest change.
+      all systems; of Euler's limit, for solvers whose stages are not counted. Systems that state no limit get a step
+      that resolves their fastest change.
     - `solver`: the solver.
     - `margin`: safety factor, by which the limit is reduced when stages are counted.
     - `args`: exogenous inputs.

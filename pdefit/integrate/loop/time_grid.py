@@ -20,15 +20,13 @@ class TimeGrid(eqx.Module):
     """Steps between observation times, regular or not.
 
     All I intervals between observations are scanned with `length` steps. If an interval needs fewer, its last steps
-    have zero
-    length. A batch of time grids has one leading axis on every array.
+    have zero length. A batch of time grids has one leading axis on every array.
 
     **Arguments:**
 
     - `start`: the start of each interval, (I,), in the system's time unit.
     - `step`: the size of the equal steps of each interval, (I,). Frozen steps, from an adaptive pass, each have their
-      own
-      size, (I, length).
+      own size, (I, length).
     - `count`: the number of steps of each interval, (I,).
     - `length`: the padded number of steps, at least the largest count.
     - `observes_start`: whether the state at `start[0]` is observed too, before any step.

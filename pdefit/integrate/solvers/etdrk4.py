@@ -40,12 +40,9 @@ class ETDRK4(AbstractOwnStep, AbstractPrepared):
         v(t + h) = E^2 v + f1 N(v) + 2 f2 (N(a) + N(b)) + f3 N(c)
 
     Q and f_i are functions of h L whose textbook formulas lose all digits near zero. So they are means over a circle
-    around
-    h L in the complex plane, in double precision. They are computed once before the time loop and are differentiable in
-    L.
-    If observation times lead to more than 256 distinct step sizes, every step computes its own. There is no error
-    estimate,
-    so steps are constant.
+    around h L in the complex plane, in double precision. They are computed once before the time loop and are
+    differentiable in L. If observation times lead to more than 256 distinct step sizes, every step computes its own.
+    There is no error estimate, so steps are constant.
 
     **Arguments:** the user gives none; the time loop sets them.
 

@@ -2,10 +2,8 @@
 
 The loop over stages is our own and not diffrax's (0.7.2). The latter is differentiable forward and in reverse only with
 `scan_kind="bounded"`, and slower. A gradient of 50 steps of a reaction-diffusion field of 128 x 128 cells takes 1.8
-(RK4)
-and 1.7 times (Heun) as long in float64, 2.1 and 1.9 times in float32 (two CPU cores). Two tangents take 1.3 to 2.6
-times
-as long. Unrolled stages are no remedy: XLA recomputes one inside the next.
+(RK4) and 1.7 times (Heun) as long in float64, 2.1 and 1.9 times in float32 (two CPU cores). Two tangents take 1.3 to
+2.6 times as long. Unrolled stages are no remedy: XLA recomputes one inside the next.
 """
 
 from collections.abc import Callable
@@ -184,8 +182,7 @@ def _chained_step(
     """A step of a tableau in which each stage needs only the previous slope (RK4, Heun, Bosh3).
 
     With k_(i+1) = f(y + h a_i k_i) two states are carried instead of a slope for every stage: the state of the next
-    stage,
-    and the accumulated sum of slopes.
+    stage, and the accumulated sum of slopes.
     """
 
     def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, Array, PyTree]) -> tuple[tuple[PyTree, PyTree], Any]:

@@ -150,9 +150,8 @@ def _newton(
     """The root by simplified Newton iterations, and 1 if they converged.
 
     They end when the change of every unknown is at round-off, or no longer decreases. They count as converged if the
-    change
-    is small relative to the largest unknown: for an unknown smaller by decades, simplified iterations may converge
-    slowly.
+    change is small relative to the largest unknown: for an unknown smaller by decades, simplified iterations may
+    converge slowly.
     """
     eps, tiny = jnp.finfo(guess.dtype).eps, jnp.finfo(guess.dtype).tiny
     largest = 1e-3 * jnp.max(jnp.abs(base))

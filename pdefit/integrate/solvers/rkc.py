@@ -27,12 +27,10 @@ class RKC(AbstractOwnStep, AbstractEmbedded, AbstractStaged):
     """The Runge-Kutta-Chebyshev method: explicit, stabilised, of second order, for diffusion on fine grids.
 
     For systems that state their stable step and whose fast modes decay. Not for waves, or for advection without
-    diffusion:
-    it is hardly stable along the imaginary axis.
+    diffusion: it is hardly stable along the imaginary axis.
 
     Its s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1). A classical method of the same cost
-    reaches
-    only a multiple of s.
+    reaches only a multiple of s.
 
         Y_0 = y,  Y_1 = Y_0 + m_1 h F_0,
         Y_j = (1 - mu_j - nu_j) Y_0 + mu_j Y_(j-1) + nu_j Y_(j-2) + m_j h F_(j-1) + g_j h F_0,  j = 2..s
@@ -45,9 +43,8 @@ class RKC(AbstractOwnStep, AbstractEmbedded, AbstractStaged):
     **Arguments:**
 
     - `stages`: 2 to 1000. By default the smallest number that is stable with the given step, for a system that states
-      its
-      stable step. A fit counts them at its guess, and again if it moves beyond. With adaptive steps, or without a step
-      size, there are six.
+      its stable step. A fit counts them at its guess, and again if it moves beyond. With adaptive steps, or without a
+      step size, there are six.
 
     Source: B. P. Sommeijer, L. F. Shampine, J. G. Verwer, J. Comput. Appl. Math. 88:315 (1997),
     doi:10.1016/S0377-0427(97)00219-7.
