@@ -172,9 +172,8 @@ def bootstrap(
 ) -> Bootstrapped:
     """Bootstrap intervals, from repeated fits that start at the estimate.
 
-    Intervals are pivotal: in search space, the quantiles of (repetition - estimate) replace the quantiles of (estimate
-    -
-    truth).
+    Intervals are pivotal: in search space, the quantiles of (repetition - estimate) replace the quantiles of
+    (estimate - truth).
 
     **Arguments:**
 
