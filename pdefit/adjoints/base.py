@@ -88,7 +88,7 @@ class AbstractAdjoint(eqx.Module):
 
         - `function`: J(theta, probes).
         - `theta`: the unknowns, (p,).
-        - `probes`: as of `run`.
+        - `probes`: as in `run`.
         - `size`: the sizes of the unknowns, (p,). A change by as much changes a control by as much as it is large.
         """
 
@@ -191,7 +191,7 @@ class Checkpointed(AbstractReverse):
 
 
 class _InPlace(Checkpointed):
-    """The same checkpoints in buffers that are written in place. It cannot be differentiated forward."""
+    """The same checkpoints in buffers written in place, without forward-mode derivatives."""
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         return reverse_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels))

@@ -146,7 +146,7 @@ class AbstractReduced(eqx.Module):
 
     @abc.abstractmethod
     def reduced(self) -> AbstractSystem:
-        """An equivalent system with that part precomputed, used for the steps of every run."""
+        """An equivalent system with its parameter-dependent part precomputed, used for the steps of every run."""
 
 
 class AbstractDataState(eqx.Module):

@@ -27,16 +27,16 @@ _MOST = 16
 class InTurn(AbstractStepper):
     """Steps of a state and a list of tangents, for explicit Runge-Kutta methods.
 
-    The state goes ahead: one step, or two of Euler's method. At every stage it leaves arrays: f'(y) with its coefficients
-    collected, and what every control adds. Without arrays in between, a compiler would fuse their evaluation into every
-    tangent and repeat it there. Then one tangent after the other goes through the stages. For ten parameters of a
+    The state is stepped first, by one step, or two of Euler's method. At every stage it stores arrays: the coefficients of
+    f'(y), and the contribution of every control. Without these arrays a compiler would fuse their evaluation into every
+    tangent and repeat it. Then the tangents pass through the stages one by one. For ten parameters of a
     reaction-diffusion system that takes two thirds of the time of `TangentLinearStepper`. The memory differs by 30 % at
     most.
 
     **Arguments:**
 
+    - `stepper`: the stepper of the state.
     - `moved`: for every tangent the derivatives of the stepper's arrays; None for arrays that do not move.
-    - `moved`: for every tangent the arrays of the stepper that move with it, and None elsewhere.
     - `padded`: whether many steps have zero length (padding); a single trajectory skips them.
     """
 

@@ -32,7 +32,7 @@ def push(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, P
 def jvp_many(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
     """Value of a function and its derivatives in several directions, on a leading axis; None if nothing moves.
 
-    **Arguments:** as of `push`, with the directions as leading axis of `tangents`.
+    **Arguments:** as in `push`, with the directions as leading axis of `tangents`.
     """
     if not jax.tree.leaves(tangents):
         out = function(*primals)

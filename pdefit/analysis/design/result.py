@@ -62,10 +62,10 @@ class Design:
 
     **Arguments:**
 
-    - `names`, `units`: of every element of theta.
     - `names`, `units`: the name and unit of every element of theta.
-    - `half`: the half width of that interval, relative to the value, (p,); infinite if it is undetermined. Of a value of
-      zero it is in the unit of the value.
+    - `estimate`, `low`, `high`: its value, and the ends of its 95 % interval, (p,).
+    - `half`: the half width of that interval, relative to the value, (p,); infinite if it is undetermined. For a value
+      of zero it is in the unit of the value.
     - `target`: the index of the element to be determined better.
     - `candidates`: further observations: each kind in the order of its gain, then a second recording, then the best
       pairs.

@@ -202,7 +202,7 @@ def discover_each(
 def _ready(
     functional: Functional, theta: Float[Array, " p"], library: TermLibrary
 ) -> tuple[Functional, Float[np.ndarray, " q"], tuple[str, ...]]:
-    """The functional with candidates beside its learned terms, its theta, and the candidates that were left out."""
+    """The functional with candidates added to its learned terms, its theta, and the excluded candidates."""
     system, controlled = functional.problem.system, {c.path.partition(".")[0] for c in functional.controls.items}
     learned = {n: t for n, t in unknown_terms(system).items() if n in controlled}
     if not learned:

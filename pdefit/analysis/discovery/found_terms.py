@@ -16,8 +16,8 @@ class Summand:
 
     **Arguments:**
 
+    - `expression`: the formula, with K for its constant, if it has one.
     - `coefficient`, `error`: its factor, and the standard error of the factor.
-    - `coefficient`, `error`: its factor, and the standard error of that.
     - `constant`, `constant_error`: K, and its standard error; None without one.
     """
 

@@ -170,10 +170,11 @@ def told_from(values: int) -> float:
 
 
 def footprints(film: ResidualFilm) -> Iterator[Structure]:
-    """Tests for residuals that follow the predicted field u: 1, u, u^2, its slopes and curvature, each slowly in time.
+    """Tests for residuals proportional to 1, u, u^2, a slope or the curvature of the predicted field u.
 
-    A front that runs ahead leaves its slope, growth that is too fast leaves u. The directions of fitted scalars are
-    projected out of both. This is the score test with the residuals' own variance.
+    The factor varies slowly in time. A front that is too fast leaves residuals along the slope, and growth that is too
+    fast leaves residuals along u. The directions of fitted scalars are projected out of residuals and functions. This is
+    the score test with the variance of the residuals.
 
     Source: H. White, Econometrica 48:817 (1980), doi:10.2307/1912934.
     """

@@ -124,7 +124,7 @@ def names_a_run(words: Sequence[str]) -> bool:
 
 
 def boolean(value: str, key: str) -> bool:
-    """The boolean value of the text of an option `key`."""
+    """A boolean from the text of an option; `key` names the option in errors."""
     if value.lower() not in ("true", "false"):
         raise PdefitError(f"{key} expects true or false, but got '{value}'")
     return value.lower() == "true"

@@ -44,8 +44,8 @@ def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | N
 
     **Arguments:**
 
+    - `path`: the directory of the run.
     - `equations`: the equation file of the run, which `Run.problem` executes; None for installed equations.
-      ones.
 
     **Errors:** PdefitError if the directory holds no run, or several.
     """

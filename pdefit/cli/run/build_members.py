@@ -68,7 +68,7 @@ class MemberExperiment:
 
 
 def build_members(settings: Settings) -> MemberExperiment:
-    """The members that settings describe. Raises `PdefitError` if one does not fit the others."""
+    """The members described by settings. Raises `PdefitError` if they are incompatible."""
     each = settings_of_each(settings, settings.members)
     names = tuple(each)
     first = with_estimated_sigma(build_single(each[names[0]]), "members share one program")

@@ -1,4 +1,4 @@
-"""Positions of observations in a file, compared with those of the model."""
+"""Comparison of the positions in an observation file with the model's positions."""
 
 from collections.abc import Mapping
 

@@ -45,7 +45,7 @@ def numbers(key: str, text: str, example: str, counts: tuple[int, ...], whole: b
 
     - `key`: name of the option.
     - `text`: its value, with or without brackets.
-    - `example`: a right value, for the error.
+    - `example`: a valid value, for the error.
     - `counts`: the permitted numbers of entries; empty for any number.
     - `whole`: whether the entries must be non-negative integers.
 

@@ -46,18 +46,16 @@ def read_observations(
         - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or the name of a variable.
         - `time`: the variable with the times; default "time". If the file has no times, the time between its frames.
         - `coordinates`: for each axis of the model, in order, the variable with its positions. It settles the order of
-          axes in
-          files without axis names; by default they follow time in the given order.
+          axes in files without axis names; by default they follow time in the given order.
         - `axes`: for a field the names of its axes in the order of the file, e.g. `{"u": ["x", "time"]}`, if their
-          lengths
-          leave the order open.
+          lengths leave the order open.
         - `crop`: for each axis after time the first index taken, and the one after the last.
         - `select`: for an axis of recordings, the name or the index of the recording to read.
         - `units`: the model's unit of each field, to which values are converted; by default there is no conversion.
         - `time_unit`: the model's unit of time, to which times are converted.
         - `start`, `stop`: the first and the last time wanted, in the model's unit; by default the times of the first
-          and the last
-          frame. The record begins at `start` even if the first frame comes later: nothing is observed before it.
+          and the last frame. The record begins at `start` even if the first frame comes later: nothing is observed
+          before it.
     """
     source, wanted = source_of(source, variables, **named)
     if points and not source.coordinates:

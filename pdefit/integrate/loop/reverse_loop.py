@@ -1,4 +1,4 @@
-"""The time loop with a reverse pass of its own: kept states lie in buffers that are written and read in place.
+"""The time loop with a custom reverse pass: kept states lie in buffers that are written and read in place.
 
 JAX differentiates nested scans too, but copies what inner scans keep into what outer ones keep. Here nothing is copied,
 and every turn of an outer loop uses the same buffers. Such a loop cannot be differentiated forward. So it serves
@@ -131,7 +131,7 @@ class _Trajectory(NamedTuple):
         return math.prod(self.shape.steps)
 
     def through(self, carry: PyTree, first: Array, steps: int) -> PyTree:
-        """The carry after so many steps from number `first` on."""
+        """The carry after `steps` steps, starting with step `first`."""
         times, sizes = self.given.times, self.given.sizes
         return lax.fori_loop(
             0, steps, lambda k, c: self.step(c, times[first + k], sizes[first + k], *self.given.steps), carry
@@ -140,7 +140,7 @@ class _Trajectory(NamedTuple):
     def checkpoints(
         self, buffer: PyTree, at: Array | int, carry: PyTree, first: Array, turns: int, size: int
     ) -> PyTree:
-        """The last carry, and the buffer with the carries before each of so many turns, but for the last turn's run."""
+        """The carry before the last turn, and the buffer with the carries before each turn."""
 
         def turn(k: Array, before: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             return self.through(before[0], first + k * size, size), _put(before[1], at + k, before[0])

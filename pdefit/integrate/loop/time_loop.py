@@ -199,9 +199,9 @@ def grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) ->
     **Arguments:**
 
     - `x`: the array.
+    - `loops`: the lengths of the loops, outermost first.
     - `axis`: the axis to split.
-    - `zeros`: whether missing entries at its end are zeros, or copies of its last entry.
-    - `zeros`: whether zeros fill missing entries at its end, and not its last entry.
+    - `zeros`: whether missing entries at its end are zeros; by default they are copies of its last entry.
     """
     missing = int(np.prod(loops)) - x.shape[axis]
     if missing:

@@ -33,7 +33,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """Evidence that the derivatives of a fit are right, made by `certify`.
+    """Evidence that the derivatives of a fit are correct, made by `certify`.
 
     **Arguments:**
 

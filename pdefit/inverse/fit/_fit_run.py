@@ -240,7 +240,7 @@ class FitRun(Generic[Objective]):
 
     @refusing("this experiment")
     def restore(self, saved: RunState) -> None:
-        """Adopt the state of a saved fit, or refuse it if it does not fit this one."""
+        """Restore the state of a saved fit, or refuse it if it belongs to another fit."""
         numbers = dict(saved.numbers)
         steps, place = numbers.pop("steps"), Place.from_numbers(numbers)
         if not isinstance(steps, dict) or not 0 <= place.stage <= len(self.stages):

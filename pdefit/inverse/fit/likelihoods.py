@@ -76,13 +76,13 @@ class PredictedVariance:
     def estimated(
         self, predicted: Float[np.ndarray, " n"], residuals: Float[np.ndarray, " n"], unknowns: int | float
     ) -> "PredictedVariance":
-        """The variance with all parts known: the open ones maximise the normal likelihood of the residuals.
+        """The variance with its unknown parts estimated by maximum likelihood of normal residuals.
 
         **Arguments:**
 
         - `predicted`, `residuals`: the signal and the residuals of the values, (n,).
-        - `unknowns`: the degrees of freedom that these values determine, by which residuals are too small: the trace of
-          the hat matrix over them.
+        - `unknowns`: the degrees of freedom used up by the fit of these values, which makes residuals too small: the trace
+          of the hat matrix over them.
 
         Source: M. Davidian, R. J. Carroll (1987), doi:10.1080/01621459.1987.10478543.
         """

@@ -39,8 +39,8 @@ class Choices:
     - `adaptive`: whether steps are adaptive.
     - `open_steps`: whether the size of constant steps is left open.
     - `adjoint`, `driver`, `formulation`, `observe`: the strategies of the fit.
-    - `stages`: the stages; none for those that suit the unknowns.
     - `stages`: the stages; empty for an automatic choice.
+    - `states`: the kinds of the unknown states, `initial` and `node`.
     - `begins_before`: whether trajectories begin before the first frame.
     """
 

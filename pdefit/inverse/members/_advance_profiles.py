@@ -240,9 +240,9 @@ class ProfileRun:
 
         **Arguments:**
 
+        - `theta`: the points.
         - `held`: the held elements of each point.
         - `resume`: a state that the callback saved in an earlier call.
-        - `resume`: a state that the callback took from an earlier call.
         """
         inner = self._fits(theta, held, self.callback)
         if resume is not None:

@@ -78,8 +78,8 @@ class TangentState(NamedTuple):
 class Tangents(eqx.Module):
     """Trajectories of a functional with their tangents, one for each direction of theta.
 
-    State and tangents are stepped together, and their observations are summed on the way. So the memory is that of 1 +
-    k states, whatever the length of the record.
+    State and tangents are stepped together, and their observations are summed on the way. So the memory is 1 + k
+    states for any length of the record.
 
     **Arguments:**
 

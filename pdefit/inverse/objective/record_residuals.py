@@ -57,7 +57,7 @@ class AbstractRecord(AbstractObjective):
         return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
 
     def fitted(self, name: str) -> Bool[Array, "S I ..."]:
-        """Mask of the values of a variable that are residuals: measured, and in observations that may be residuals."""
+        """Mask of the measured values of a variable that count as residuals."""
         observed = self.observations.mask[name][self.layout.index]
         counts = residual_counts(name, self.problem, self.controls, self.layout)
         return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))

@@ -80,7 +80,7 @@ class ArrowEquations(eqx.Module):
         return parts[0] if self.own is None else added(parts, self.columns, self.sums.shape[1])
 
     def only(self, each: Bool[Array, " E"], others: "ArrowEquations") -> "ArrowEquations":
-        """The equations, with a subset of recordings from these and the rest from others."""
+        """These equations for the recordings in the mask `each`, and `others` for the rest."""
 
         def one(new: Array, old: Array) -> Array:
             return jnp.where(each.reshape(-1, *[1] * (new.ndim - 1)), new, old)

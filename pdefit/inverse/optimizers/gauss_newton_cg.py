@@ -59,13 +59,13 @@ class _State(NamedTuple):
 class GaussNewtonCG(AbstractOptimizer):
     """The matrix-free Gauss-Newton method with truncated conjugate gradients, for unknown fields; damped on request.
 
-    For fields with priors, with scalars beside them, or with expensive evaluations. Not for scalars alone
+    For fields with priors, with additional scalars, or with expensive evaluations. Not for scalars alone
     (`LevenbergMarquardt`), or with a continuous adjoint, which has no tangents (`LBFGS`).
 
     It solves A d = -g with the Gauss-Newton matrix A = J_r^T J_r, then searches along d. A is never formed. Every product
-    A v costs about two gradients. Far from the minimum fewer products are spent: until the linear residual has fallen to
-    min(1/2, sqrt(|g| / |g_0|)) and the second half of the products brought less than a tenth of the decrease of the
-    quadratic model.
+    A v costs about two gradients. Far from the minimum the linear solve ends early: once the relative linear residual is
+    at most min(1/2, sqrt(|g| / |g_0|)) and the second half of the products contributed less than a tenth of the decrease
+    of the quadratic model.
 
     A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls, and groups
     of elements that a `Smoother` names, are scaled to each other by their mean curvature, from one product for each at

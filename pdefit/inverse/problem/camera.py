@@ -34,8 +34,8 @@ def _knots(given: Any) -> tuple[float, ...]:
 class Camera(AbstractObservationOperator):
     """Observation operator of a camera, which makes images of fields on a grid.
 
-    For films whose gain, sharpness or exposure matters, known or unknown. For pixels wider than a cell, apply `Average`
-    and `Subsample` after it.
+    For films whose gain, sharpness or exposure matters, known or unknown. Not for pixels wider than a cell: apply
+    `Average` and `Subsample` after it.
 
         image(t) = gain exp(bleaching(t)) P[mean of the field over t ... t + exposure] + offset + baseline(t)
 

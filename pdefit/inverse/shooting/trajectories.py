@@ -44,7 +44,7 @@ def cut(problem: Problem, observations: Observations, formulation: AbstractFormu
 
 
 def started(problem: Problem, nodes: PyTree | None, nudge: Nudge | None) -> Problem:
-    """The problem with these node states (or its initial state) and this nudge."""
+    """The problem with the given node states (None for its initial state) and nudge."""
     return with_parts(problem, lambda p: (p.nodes, p.nudge), (nodes, nudge))
 
 

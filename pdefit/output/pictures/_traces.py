@@ -74,7 +74,7 @@ def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
 
 
 def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Draw quantities without space over time, each with the error of its prediction.
+    """Draw quantities without spatial axes over time, each with the error of its prediction.
 
     Measured quantities have error bars, and residuals with a band of one standard deviation.
     """

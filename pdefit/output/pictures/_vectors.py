@@ -69,7 +69,7 @@ class Arrows:
         )  # fmt: skip
 
     def name(self, axes: Axes, x: float, y: float, **place: Any) -> None:
-        """Draw an arrow of round length as legend, with the magnitude that it represents.
+        """Draw an arrow as legend, labelled with its magnitude, a round number.
 
         **Arguments:**
 
