@@ -27,7 +27,7 @@ def named_fields(tree: PyTree) -> dict[str, PyTree]:
 def cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
     """The tree with every floating-point JAX array in `dtype`.
 
-    Other leaves, NumPy arrays included, are unchanged: times stay float64 beside a float32 state.
+    Other leaves, NumPy arrays included, are unchanged: times stay float64 even for a float32 state.
     """
     floating, rest = eqx.partition(tree, lambda x: isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact))
     return eqx.combine(jax.tree.map(lambda x: x.astype(dtype), floating), rest)

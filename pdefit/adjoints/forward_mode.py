@@ -20,8 +20,8 @@ class Tangent(AbstractForward):
 
         dJ/dtheta_k = J'(theta) e_k
 
-    Tangents are stepped beside the trajectory. There is no reverse pass, and no state is stored. The gradient equals the
-    discrete adjoint's to round-off, and costs about p forward runs.
+    Tangents are stepped together with the trajectory. There is no reverse pass, and no state is stored. The gradient
+    equals the discrete adjoint's to round-off, and costs about p forward runs.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Facts about data beside their values: the reliability of sigma, and the origin of the data."""
+"""Facts about data in addition to their values: the reliability of sigma, and the origin of the data."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -45,8 +45,8 @@ class Apoptosis(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative)
         y8' = -y7'
 
     The inhibitor y7 binds active caspase 3 within a second, which takes hours to form, so the equations are stiff: take
-    an implicit solver with adaptive steps (`kvaerno3`). y1 + y2 + y5 + y6 and y7 + y8 are constant. With little inhibitor
-    the cell dies within hours.
+    an implicit solver with adaptive steps (`kvaerno3`). y1 + y2 + y5 + y6 and y7 + y8 are constant. With little
+    inhibitor the cell dies within hours.
 
     Good values: those of the shipped experiment, over 16 hours. Molecules are counted in units of 100,000.
 

@@ -31,10 +31,10 @@ _NOTHING = 1e-12
 def design(objective: Functional, theta: Float[Array, " p"], *, target: str | None = None) -> Design:
     """Optimal design: the expected intervals of an experiment, and the further observations that would shorten them.
 
-    The Gauss-Newton matrix is a sum over frames, variables and places. One tangent solve on a schedule with four times as
-    many frames, half as long again, and with all fields seen, gives every part of it. Everything else is linear algebra.
-    Sigma is as stated, and no data values are used. A frame between two frames of the record takes the variables and sigma
-    of the nearest one.
+    The Gauss-Newton matrix is a sum over frames, variables and places. One tangent solve on a schedule with four times
+    as many frames, half as long again, and with all fields seen, gives every part of it. Everything else is linear
+    algebra. Sigma is as stated, and no data values are used. A frame between two frames of the record takes the
+    variables and sigma of the nearest one.
 
     For the plan of an experiment with few unknowns, at values near the true ones. Not for unknown fields, and not for a
     model that is strongly nonlinear within an interval (`pdefit.profiles` after a fit). A record in segments is taken as

@@ -25,7 +25,7 @@ class Candidate:
     - `half`: the half width of every interval with it, relative to the value of the unknown, (p,).
     - `variable`, `time`, `place`: the variable, the time, and the centre of the part if it has one.
     - `axes`: the axes of the place, with their units.
-    - `is_second`: whether it is a second observation, beside the best one of its kind.
+    - `is_second`: whether it is a second observation, in addition to the best one of its kind.
     """
 
     kind: str

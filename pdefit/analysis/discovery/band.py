@@ -34,8 +34,8 @@ def band(
 ) -> Band:
     """A term with its standard error, from the covariance of a fit (delta method).
 
-    For figures and tables of a learned term, over the inputs that the data visited. Elsewhere only a prior or the form of
-    the term determines it. A network that is far from linear in its weights has a wider true band.
+    For figures and tables of a learned term, over the inputs that the data visited. Elsewhere only a prior or the form
+    of the term determines it. A network that is far from linear in its weights has a wider true band.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Learned terms of a fit with candidate formulas beside them."""
+"""Learned terms of a fit with candidate formulas added to them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _PARTS = 0.1, 0.4, 1.6
 
 
 def combinations(functional: Functional) -> dict[str, Combination]:
-    """Learned terms of a functional with the candidates beside them, by name.
+    """Learned terms of a functional with the candidates added to them, by name.
 
     **Arguments:** `functional`: a functional made by `with_candidates`.
     """

@@ -32,8 +32,8 @@ def solved(found: Fitted) -> Fitted:
 class Search:
     """Search for sets of candidates by many members at once.
 
-    Around a point the data respond linearly to all candidates, so sets are compared from normal equations alone. The best
-    are fitted by the equations, and the comparison is repeated around the best of them until it is stable.
+    Around a point the data respond linearly to all candidates, so sets are compared from normal equations alone. The
+    best are fitted by the equations, and the comparison is repeated around the best of them until it is stable.
 
     **Arguments:**
 

@@ -144,7 +144,7 @@ class Quality:
 
     @property
     def at_minimum(self) -> bool:
-        """True at a minimum: the optimizer converged, or the Newton step is small beside the standard errors.
+        """True at a minimum: the optimizer converged, or the Newton step is small relative to the standard errors.
 
         Stiff gaps that are open determine the scalars by themselves, wherever the minimum is.
         """

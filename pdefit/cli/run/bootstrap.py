@@ -1,4 +1,4 @@
-"""Bootstrap of a fit: its intervals beside the Gauss-Newton ones, in a separate table."""
+"""Bootstrap of a fit: its intervals in addition to the Gauss-Newton intervals, in a separate table."""
 
 import dataclasses
 from typing import Any

@@ -182,8 +182,8 @@ def same_problem(
     """Refuse equations or data that have changed since a run.
 
     Another version of pdefit, or other compiler flags, may trace the same equations to another program, so that hashes
-    prove nothing. Then the loss decides if it is known. If it is not, changed flags lead to a warning only, and a changed
-    pdefit to a refusal.
+    prove nothing. Then the loss decides if it is known. If it is not, changed flags lead to a warning only, and a
+    changed pdefit to a refusal.
 
     **Arguments:**
 

@@ -35,7 +35,7 @@ class Recording:
     - `title`: one line about the content.
     - `dtype`: the type of the values in the file.
     - `packing`: attributes of packed variables, such as `scale_factor`.
-    - `scalars`: numbers beside the frames, such as a radius, each with its unit.
+    - `scalars`: further numbers, such as a radius, each with its unit.
     """
 
     axes: dict[str, tuple[np.ndarray, str]]

@@ -70,7 +70,7 @@ class Adaptive(eqx.Module):
         return jnp.sqrt(total / sum(x.size for x in jax.tree.leaves(error)))
 
     def refuse_dt(self, dt: float | None) -> None:
-        """Refuse a constant step `dt` beside adaptive steps."""
+        """Refuse a constant step `dt` together with adaptive steps."""
         if dt is not None:
             raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
 

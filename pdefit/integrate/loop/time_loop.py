@@ -7,7 +7,7 @@ The loop is our own and not `diffrax.diffeqsolve`, for four reasons:
   into pieces that are stored elsewhere.
 - One program supports all derivatives: forward, reverse, and forward over reverse. Its reverse pass reports the growth
   of the adjoint.
-- A float32 state keeps its type beside float64 times.
+- A float32 state keeps its type despite float64 times.
 """
 
 from collections.abc import Callable

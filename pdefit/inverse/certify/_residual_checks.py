@@ -31,7 +31,7 @@ _EXPLODES = 10.0
 def against_differences(
     residuals: Residuals, path: str, v: Array, moved: Sketch | None, pulled: tuple[np.ndarray, Array] | None = None
 ) -> Check:
-    """Check of a tangent against differences along v; beside theta if an input may have a kink at theta.
+    """Check of a tangent against differences along v; near theta instead if an input may have a kink at theta.
 
     **Arguments:**
 

@@ -65,7 +65,8 @@ class Residuals:
         """True if residuals near theta are small enough for a Taylor series about theta.
 
         The bound is 1000 times the largest residual or prediction at theta, or times the change over a step of 1, which
-        is 1. Hard switches stay below it, since they lead to ordinary values of the model. A model that blows up does not.
+        is 1. Hard switches stay below it, since they lead to ordinary values of the model. A model that blows up does
+        not.
         """
         largest = float(np.max(np.abs(values)))
         if not np.isfinite(largest):

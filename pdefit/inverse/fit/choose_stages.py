@@ -61,7 +61,7 @@ def choose_stages(functional: Functional) -> StagesChoice:
     Many unknowns (a field), or an adjoint without tangents, use L-BFGS. If all fields have priors, it is followed by
     Gauss-Newton with conjugate gradients, which converges. Few unknowns use Levenberg-Marquardt. If the guess is far
     from the data, stages on windows or on the beginning of the record come first. In a short record the initial state
-    may be held at first. Scalars beside an unknown initial field are fitted first, from the guess of the field. If
+    may be held at first. Scalars with an unknown initial field are fitted first, from the guess of the field. If
     fields are hidden and the guess is far, the trajectory is nudged towards the data, less in each stage.
 
     **Arguments:**
@@ -98,7 +98,7 @@ def choose_stages(functional: Functional) -> StagesChoice:
 
 
 def _with_field(functional: Functional) -> StagesChoice | None:
-    """Stages for scalars beside a large unknown initial field; None for other unknowns, or for recordings."""
+    """Stages for scalars with a large unknown initial field; None for other unknowns, or for recordings."""
     if not isinstance(functional, Functional):
         return None
     numbers, states = functional.controls.without_states, functional.controls.states.items

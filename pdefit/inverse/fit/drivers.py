@@ -135,7 +135,7 @@ class Hosted(AbstractDriver):
         return plan_offload(grid.intervals, grid.length, self._room(functional, like), slots)
 
     def _room(self, functional: Functional, like: PyTree) -> int:
-        """Number of states that fit on the device beside the memory for differentiation."""
+        """Number of states that fit on the device in addition to the memory for differentiation."""
         work, one = self._trial(functional).working, state_bytes(like)
         room = int((self.device - work) // one)
         if room < 2:

@@ -81,8 +81,8 @@ class PredictedVariance:
         **Arguments:**
 
         - `predicted`, `residuals`: the signal and the residuals of the values, (n,).
-        - `unknowns`: the degrees of freedom used up by the fit of these values, which makes residuals too small: the trace
-          of the hat matrix over them.
+        - `unknowns`: the degrees of freedom used up by the fit of these values, which makes residuals too small: the
+          trace of the hat matrix over them.
 
         Source: M. Davidian, R. J. Carroll (1987), doi:10.1080/01621459.1987.10478543.
         """

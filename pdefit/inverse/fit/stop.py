@@ -55,10 +55,10 @@ class AbstractStop(eqx.Module):
 class Noise(AbstractStop):
     """The discrepancy principle: a stage ends as soon as residuals are as large as the noise.
 
-    For unknown fields if sigma is the noise. Not beside a prior, which already limits fine structure.
+    For unknown fields if sigma is the noise. Not with a prior, which already limits fine structure.
 
     The stage ends at the first point whose mean squared weighted residual is at most `factor`. Sigma must be the noise.
-    So the rule is refused beside `reweight`, and by a configuration in which sigma is the range of the data: for a
+    So the rule is refused with `reweight`, and by a configuration in which sigma is the range of the data: for a
     noiseless twin, and for measured data without sigma.
 
     **Arguments:**

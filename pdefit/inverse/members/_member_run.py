@@ -277,7 +277,7 @@ class MemberRun:
 
     @refusing("these members")
     def restore(self, saved: RunState) -> None:
-        """Adopt the state of saved fits, or refuse it if it does not fit these."""
+        """Restore saved fits, or refuse them if they belong to other members."""
         arrays, self.stage = saved.arrays, int(saved.numbers["stage"])
         # a state that is taken after the last stage has no evaluation under way
         if not 0 <= self.stage <= len(self.stages):

@@ -234,7 +234,7 @@ class Explorer:
 
     @refusing("these starts")
     def restore(self, saved: RunState) -> None:
-        """Adopt the state of a saved exploration, or refuse it if it does not fit this one."""
+        """Restore a saved exploration, or refuse it if it belongs to another fit."""
         self.rung = saved.numbers["rung"]
         if not 0 <= self.rung < len(self.rungs):
             raise ValueError("rung")

@@ -195,7 +195,7 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     @property
     @abc.abstractmethod
     def tangents(self) -> int:
-        """Number of tangents for the Jacobian, each stepped beside the forward run."""
+        """Number of tangents for the Jacobian, each stepped together with the forward run."""
 
     @property
     @abc.abstractmethod

@@ -68,7 +68,7 @@ class Misfit(AbstractAccumulation):
 class TangentLinearMisfit(AbstractAccumulation):
     """1/2 |J_r v|^2 as a function of v, whose gradient is J_r^T J_r v.
 
-    The tangent-linear model is stepped beside the trajectory, so that neither the Jacobian nor residuals are stored.
+    The tangent-linear model is stepped together with the trajectory, so that neither the Jacobian nor residuals are stored.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Collocation: states at all observation times as unknowns beside the controls, without a run of the model."""
+"""Collocation: states at all observation times as unknowns in addition to the controls, without a run of the model."""
 
 from typing import ClassVar, NamedTuple
 

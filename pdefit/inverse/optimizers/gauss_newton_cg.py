@@ -62,10 +62,10 @@ class GaussNewtonCG(AbstractOptimizer):
     For fields with priors, with additional scalars, or with expensive evaluations. Not for scalars alone
     (`LevenbergMarquardt`), or with a continuous adjoint, which has no tangents (`LBFGS`).
 
-    It solves A d = -g with the Gauss-Newton matrix A = J_r^T J_r, then searches along d. A is never formed. Every product
-    A v costs about two gradients. Far from the minimum the linear solve ends early: once the relative linear residual is
-    at most min(1/2, sqrt(|g| / |g_0|)) and the second half of the products contributed less than a tenth of the decrease
-    of the quadratic model.
+    It solves A d = -g with the Gauss-Newton matrix A = J_r^T J_r, then searches along d. A is never formed. Every
+    product A v costs about two gradients. Far from the minimum the linear solve ends early: once the relative linear
+    residual is at most min(1/2, sqrt(|g| / |g_0|)) and the second half of the products contributed less than a tenth of
+    the decrease of the quadratic model.
 
     A control with `smoothing` is searched in its Sobolev variable, which preconditions its field. Controls, and groups
     of elements that a `Smoother` names, are scaled to each other by their mean curvature, from one product for each at
@@ -80,12 +80,12 @@ class GaussNewtonCG(AbstractOptimizer):
       J and the residuals have fallen to round-off; default 1e-10.
     - `decrement`: converged when four times that decrease is below this, in units of the variance of residuals, if they
       are not far below sigma and more products would add little; default 0.01. The Newton decrement would be twice the
-      decrease, but a part of it is missed. Beside an initial state it applies to the scalars, and on average to each
+      decrease, but a part of it is missed. With an initial state it applies to the scalars, and on average to each
       value of the state. 0 continues to the minimum itself.
     - `damping`: the initial damping of unknown fields, relative to their curvature, if undamped steps fail; default 0,
       no damping. At 0.01 an element that the data do not determine moves by about a tenth of its field's size. The
       damping falls by a factor ten with every step that gives half of its predicted decrease, and rises by four if a
-      step was shortened. Scalars beside an initial state are not damped. A fit converges once it is at most a
+      step was shortened. Scalars fitted with an initial state are not damped. A fit converges once it is at most a
       thousandth.
 
     Source: J. Nocedal, S. Wright, Numerical Optimization, 7.1 and 10.3 (2006), doi:10.1007/978-0-387-40065-5; S.

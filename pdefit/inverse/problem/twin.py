@@ -45,7 +45,7 @@ def simulate(
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `y0`: the state at ts[0]. Its numbers become float64 beside a parameter in float64.
+    - `y0`: the state at ts[0]. Its numbers become float64 if a parameter is float64.
     - `ts`: the times, increasing, (n,), in the system's time unit.
     - `solver`: the time stepping method; default `RK4()`.
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.

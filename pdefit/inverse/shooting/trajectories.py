@@ -60,7 +60,7 @@ def bound(
 
 
 def demand_influence(kinds: Collection[str]) -> None:
-    """Refuse an unknown initial state beside windows that start from the data.
+    """Refuse an unknown initial state together with windows that start from the data.
 
     **Arguments:** `kinds`: the kinds of the controls.
     """

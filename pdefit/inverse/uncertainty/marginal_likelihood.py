@@ -69,9 +69,9 @@ def marginal_likelihood(
 
     L is the normal density of the data, and A + P the Gauss-Newton matrix. The approximation is exact for linear models
     with normal priors. The prior of a control is its `prior`, or its smoothing with an amplitude. With neither it is
-    uniform between its two bounds in its search variable: in ln x if the transform is `log`. Bounds beside a prior are
-    assumed to contain all of it. Without any of these there is no evidence, since it would depend on an arbitrary
-    volume.
+    uniform between its two bounds in its search variable: in ln x if the transform is `log`. Bounds in addition to a
+    prior are assumed to contain all of it. Without any of these there is no evidence, since it would depend on an
+    arbitrary volume.
 
     **Arguments:**
 

@@ -24,7 +24,7 @@ _MOST_GROWTH = 5.0
 
 
 class Backsolve(AbstractContinuous):
-    """The continuous adjoint that integrates the state backward beside the adjoint, and stores almost nothing.
+    """The continuous adjoint that integrates the state backward together with the adjoint, and stores almost nothing.
 
     For long records of equations that are also stable backward in time. Not for diffusion, or if the gradient must be
     exact: `Checkpointed` is, in little memory.
