@@ -1,4 +1,4 @@
-"""Regularizers: residuals of a control that are added to those of the data."""
+"""Regularizers: penalties on a control, added to the objective as residuals."""
 
 from pdefit.inverse.controls.priors import H1 as H1
 from pdefit.inverse.controls.priors import L2 as L2

@@ -1,4 +1,4 @@
-"""Time stepping methods of pdefit. Those of diffrax can be used beside them."""
+"""Time stepping methods of pdefit. Solvers of diffrax can be used, too."""
 
 from pdefit.integrate.solvers.etdrk4 import ETDRK4 as ETDRK4
 from pdefit.integrate.solvers.imex import IMEX as IMEX

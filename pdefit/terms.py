@@ -1,4 +1,4 @@
-"""Terms that an equation may hold as unknowns: networks, series, formulas."""
+"""Terms that an equation may have as unknowns: networks, series, formulas."""
 
 from pdefit.systems.terms.base import AbstractTerm as AbstractTerm
 from pdefit.systems.terms.expression import Expression as Expression

@@ -21,15 +21,14 @@ _COPIES, _LEVELS, _LARGEST = 8, 50, 1e308
 
 @contextmanager
 def beside(path: Path, shared: bool = False) -> Iterator[Path]:
-    """A temporary file beside `path`, which takes the place of `path` when the block ends.
+    """Context manager: a temporary file that replaces `path` when the block ends.
 
-    It has the suffix of `path`. If the block fails it is removed, so that neither a reader nor a killed process
-    meets half a file.
+    It has the suffix of `path`. If the block fails, the temporary file is removed: no reader ever sees a partial file.
 
     **Arguments:**
 
     - `path`: the file that is to be written or replaced.
-    - `shared`: whether several processes may write this file at once. Each then has a temporary file of its own.
+    - `shared`: whether several processes may write this file at once; each then writes its own temporary file.
     """
     # nodes of a cluster share folders, and may give two processes one number
     process = f".{platform.node()}.{os.getpid()}" if shared else ""
@@ -51,7 +50,7 @@ def beside(path: Path, shared: bool = False) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text in UTF-8, atomically and with its line ends as they are. It is on the disk when this returns."""
+    """Write UTF-8 text atomically and flush it to disk. Line ends are not changed."""
     with beside(path) as neighbour, open(neighbour, "w", encoding="utf-8", newline="") as file:
         file.write(text)
         file.flush()
@@ -64,7 +63,7 @@ def write_json(path: Path, content: object) -> None:
     **Arguments:**
 
     - `path`: the file.
-    - `content`: mappings, sequences, arrays and scalars. Whatever else is in it is written as its text.
+    - `content`: mappings, sequences, arrays and scalars; other objects are written as text.
     """
     write_text(path, json.dumps(plain(content), indent=2, allow_nan=False) + "\n")
 
@@ -81,7 +80,7 @@ def read_text(path: Path) -> str:
 def parsed_json(text: str) -> Any:
     """The content of a JSON text that pdefit wrote.
 
-    **Errors:** ValueError or RecursionError for any other text, for numbers that no float holds, and for more than 50 levels.
+    **Errors:** ValueError or RecursionError for other text, numbers outside the range of floats, and more than 50 levels.
     """
     content = json.loads(text)
     if not _is_written(content, _LEVELS):
@@ -109,9 +108,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def plain(x: Any) -> Any:
-    """Records, mappings, sequences, arrays and scalars as JSON holds them; NaN and infinity are None, all else is its text.
+    """A value in JSON types: NaN and infinity become None, objects of other types become text.
 
-    An entry of a record that is declared as optional is left out if it is None.
+    Optional fields of a dataclass are left out if they are None.
     """
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         entries = [(f, getattr(x, f.name)) for f in dataclasses.fields(x)]

@@ -1,4 +1,4 @@
-"""Averages over blocks of cells, and finer cells from averages."""
+"""Block averages of cell values, and refinement of cell averages to half the cell width."""
 
 from collections.abc import Sequence
 
@@ -14,8 +14,8 @@ def block_mean(x: Array, cells: Sequence[int | float]) -> Array:
     **Arguments:**
 
     - `x`: the field.
-    - `cells`: the number of cells of a block along each axis of `x`, by which the length of that axis can be divided.
-      With a fraction, such as 1.5, a cell on the edge between two blocks counts in each with its overlap.
+    - `cells`: the block size in cells along each axis of `x`; it divides the length of the axis. If it is fractional,
+      such as 1.5, a cell between two blocks is weighted by its overlap with each.
     """
     if any(c != int(c) for c in cells):
         for axis, (n, c) in enumerate(zip(x.shape, cells, strict=True)):
@@ -29,7 +29,7 @@ def block_mean(x: Array, cells: Sequence[int | float]) -> Array:
 
 
 def _overlaps(fine: int, coarse: int) -> np.ndarray:
-    """The part of every coarse cell that each fine cell fills, (coarse, fine), if both divide the same length."""
+    """Overlap weights (coarse, fine): the fraction of each coarse cell covered by each fine cell of the same interval."""
     edges = np.arange(coarse + 1)[:, None] * (fine / coarse)
     # the length of each fine cell that lies before an edge
     before = np.clip(edges - np.arange(fine), 0.0, 1.0)
@@ -37,7 +37,7 @@ def _overlaps(fine: int, coarse: int) -> np.ndarray:
 
 
 def prolong(x: np.ndarray, wraps: Sequence[bool]) -> np.ndarray:
-    """Averages over cells of half the width, from averages over the cells of a coarser grid.
+    """Cell averages on a grid of half the cell width, from averages on the coarse grid.
 
     Inside a cell the field is a parabola through the averages of three cells. Its averages over the two halves differ
     from their mean by an eighth of the difference of the neighbours. The slope is limited (monotonized central), so
@@ -45,7 +45,7 @@ def prolong(x: np.ndarray, wraps: Sequence[bool]) -> np.ndarray:
 
     **Arguments:**
 
-    - `x`: averages over cells. Axes before the last `len(wraps)` are no directions in space and stay as they are.
+    - `x`: averages over cells. Axes before the last `len(wraps)` are not spatial and are not refined.
     - `wraps`: for each of the last axes, whether its first and last cell are neighbours (periodic).
 
     Source: B. van Leer, J. Comput. Phys. 23:276 (1977), doi:10.1016/0021-9991(77)90095-X.
@@ -65,5 +65,5 @@ def _halved(x: np.ndarray, wrap: bool) -> np.ndarray:
 
 
 def is_whole(x: int | float) -> bool:
-    """Test for a whole number of cells, but for round-off."""
+    """True if x is an integer to within 1e-6."""
     return abs(x - round(x)) < 1e-6

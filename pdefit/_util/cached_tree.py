@@ -1,4 +1,4 @@
-"""Trees of arrays that are made once, and kept in files of the cache."""
+"""Trees of arrays, computed once and kept in cache files."""
 
 import importlib.metadata
 import os
@@ -29,15 +29,15 @@ def cached_tree(
     make: Callable[[], PyTree],
     tell: Callable[[str], object],
 ) -> tuple[PyTree, Path, bool]:
-    """A tree of arrays, from the cache if it was made before; with it its file, and whether that was there.
+    """A tree of arrays, read from the cache or made anew; with its file, and whether the tree was read.
 
     **Arguments:**
 
-    - `folder`, `name`: of the file, whose name goes on with a hash.
-    - `made_of`: everything that the tree depends on, as of `origin`.
+    - `folder`, `name`: the cache folder, and the file name, to which a hash is appended.
+    - `made_of`: everything that the tree depends on, as bytes (see `origin`).
     - `like`: a tree of the same structure.
-    - `make`: makes the tree, if there is no file or a damaged one.
-    - `tell`: takes a sentence about a damaged file.
+    - `make`: makes the tree if the file is missing or damaged.
+    - `tell`: called with a sentence if the file is damaged.
     """
     path, tree = cache_folder(folder) / f"{name}-{digest(made_of)[:24]}.npz", jax.tree.structure(like)
     if path.is_file():
@@ -70,7 +70,7 @@ def _keep(path: Path, leaves: list[np.ndarray]) -> None:
 
 
 def origin(first: str, *parts: Any) -> Iterator[bytes]:
-    """Bytes of everything that a result depends on, including the sources of pdefit, of plugins, and of the user.
+    """Bytes that identify everything a result depends on, including the sources of pdefit, plugins and user modules.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Dependence of the values of a function on its argument, by one trace."""
+"""Dependence of the outputs of a function on its argument, found from one trace."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, PyTree
 
 
 def depends(function: Callable[[PyTree], list[Array]], x: PyTree) -> list[bool]:
-    """The dependence of each value of a function on x."""
+    """For each output of a function, whether it depends on x."""
     jaxpr = jax.make_jaxpr(function)(x).jaxpr
     dependent = set(jaxpr.invars)
     for equation in jaxpr.eqns:

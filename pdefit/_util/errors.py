@@ -30,9 +30,9 @@ OTHER_STATE = "another state of pdefit wrote this run: start again in a new fold
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """A block that takes over a saved state. A state that does not fit is refused in one sentence.
+    """Context manager that turns errors from restoring a saved state into one `PdefitError`.
 
-    **Arguments:** `what`: the object that the state shall fit.
+    **Arguments:** `what`: the object that the state is restored into, for the message.
     """
     try:
         yield
@@ -43,25 +43,25 @@ def refusing(what: str) -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """A text that no terminal takes for a command: control characters other than line ends become spaces."""
+    """Text with its control characters replaced by spaces; line ends stay."""
     return text if text.isprintable() else "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def sentence(message: str) -> str:
-    """A message in one line without control characters, shortened in its middle beyond 1000 characters."""
+    """A message on one line without control characters; beyond 1000 characters its middle is left out."""
     text = " ".join(printable(message).split())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
 
 
 def of_the_machine(error: BaseException, place: str = "") -> str | None:
-    """One sentence about a disk, a permission or memory that made a correct program fail.
+    """One sentence about a failure of a disk, a permission or memory that is no fault of the program.
 
     **Arguments:**
 
     - `error`: the exception that ended the program.
-    - `place`: the file or folder in work, for errors that do not name one themselves.
+    - `place`: the file or folder in use, for errors that name none.
 
-    **Returns:** the sentence with its remedy; None for all other errors.
+    **Returns:** the sentence with its remedy; None for other errors.
     """
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
         return (
@@ -94,22 +94,22 @@ _SHOWN = 30
 
 
 def with_space(unit: str) -> str:
-    """A unit as it follows a number. The unit "1" of plain numbers is not written."""
+    """The unit with a leading space, to follow a number; empty for the unit "1" of plain numbers."""
     return "" if unit in ("", "1") else f" {unit}"
 
 
 def nearest(name: str, valid: Iterable[str]) -> list[str]:
-    """Up to three of the valid names that resemble `name`, whatever the case of their letters."""
+    """Up to three valid names similar to `name`, ignoring case."""
     lower: dict[str, str] = {v.lower(): v for v in valid}
     return [lower[near] for near in get_close_matches(name.lower(), lower, n=3, cutoff=0.5)]
 
 
 def unknown(kind: str, name: str, valid: Iterable[str]) -> PdefitError:
-    """The error for a name that does not exist, with the nearest names that do.
+    """The error for an unknown name, with the most similar valid names.
 
     **Arguments:**
 
-    - `kind`: what the name is to be a name of, in words: "variable", "solver".
+    - `kind`: the kind of thing that the name denotes, such as "variable" or "solver".
     - `name`: the name that was given.
     - `valid`: the names that exist.
     """

@@ -1,4 +1,4 @@
-"""Rules for the values of a configuration: each with the words that refuse anything else."""
+"""Rules for configuration values, each with the words of its error message."""
 
 import dataclasses
 import math
@@ -15,15 +15,15 @@ _LARGEST = 2**63 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """The rule that a value of an annotated type must keep.
+    """A rule for values of an annotated type.
 
     **Arguments:**
 
     - `words`: what is expected, as it follows "expects" in an error.
-    - `test`: whether a value is one.
-    - `convert`: the entry of the section, from a value that is one.
-    - `remedy`: what to do about a number that is no such value, where the words do not say it.
-    - `each`: whether an entry of a mapping or list may stand in it, so that an error names the one that may not.
+    - `test`: whether a value is valid.
+    - `convert`: maps a valid value to the entry of the section.
+    - `remedy`: what to do about an invalid number, if the words do not say it.
+    - `each`: whether an entry of a mapping or list is valid, so that an error names the invalid entry.
     """
 
     words: str
@@ -33,7 +33,7 @@ class Expected:
     each: Callable[[Any], bool] | None = None
 
     def but(self, value: Any, path: str) -> str:
-        """The end of an error: the value that stands in place of what was expected."""
+        """The end of an error message, with the invalid value."""
         wrong = f"got {value!r}"
         if self.each is not None and isinstance(value, Mapping | list | tuple):
             entries = value.items() if isinstance(value, Mapping) else enumerate(value)
@@ -46,8 +46,8 @@ class Read(NamedTuple):
 
     **Arguments:**
 
-    - `read`: the function; its second argument is the path, for errors.
-    - `expected`: in words, or the section whose keys the value has, or each of its entries; else the type says it.
+    - `read`: the function, called with the value and its path (for errors).
+    - `expected`: in words, or the section with the keys of the value or of its entries; by default the type says it.
     """
 
     read: Callable[[Any, str], Any]
@@ -55,12 +55,12 @@ class Read(NamedTuple):
 
 
 def is_number(value: Any) -> bool:
-    """Test for one finite number."""
+    """True if the value is one finite number."""
     return isinstance(value, int | float) and is_measure(value) and math.isfinite(float(value))
 
 
 def is_measure(value: Any) -> bool:
-    """Test for one number, or the text of one: YAML reads 1e-3 without a dot as text."""
+    """True if the value is a number or the text of one, not NaN: YAML reads 1e-3 without a dot as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     try:
@@ -70,7 +70,7 @@ def is_measure(value: Any) -> bool:
 
 
 def is_whole(value: Any, least: int = 0) -> bool:
-    """Test for a whole number of 64 bits, not below the least one."""
+    """True if the value is a 64-bit integer not below `least`."""
     return is_index(value) and least <= value <= _LARGEST
 
 
@@ -79,17 +79,17 @@ def is_text(value: Any) -> bool:
 
 
 def count(least: int = 1, remedy: str = "") -> Expected:
-    """A whole number that is not below the least one."""
+    """The rule for integers not below `least`."""
     return Expected(f"a whole number >= {least}", lambda value: is_whole(value, least), remedy=remedy)
 
 
 def is_index(value: Any) -> bool:
-    """Test for a whole number, below zero for one that is counted from the end."""
+    """True if the value is an integer; negative ones count from the end."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def mapping_of(words: str, test: Callable[[Any], bool], least: int = 0, most: int | float = math.inf) -> Expected:
-    """A mapping whose values pass a test, with so many of them."""
+    """The rule for mappings with `least` to `most` entries whose values pass a test."""
 
     def fits(value: Any) -> bool:
         return isinstance(value, Mapping) and least <= len(value) <= most and all(map(test, value.values()))
@@ -98,7 +98,7 @@ def mapping_of(words: str, test: Callable[[Any], bool], least: int = 0, most: in
 
 
 def is_size(value: Any) -> bool:
-    """Test for a number of bytes, or a text such as "2 GB"."""
+    """True if the value is a number of bytes, or a text such as "2 GB"."""
     try:
         return size_in_bytes(value, "") >= 0
     except PdefitError:
@@ -106,17 +106,17 @@ def is_size(value: Any) -> bool:
 
 
 def is_list(value: Any, test: Callable[[Any], bool]) -> bool:
-    """Test for a list whose entries pass a test."""
+    """True if the value is a list whose entries all pass a test."""
     return isinstance(value, list | tuple) and all(map(test, value))
 
 
 def check_rule(owner: str, name: str, hint: Any, value: Any) -> None:
-    """Refuse a value from Python that breaks the rule of its annotation.
+    """Refuse a Python argument that breaks the rule of its annotation.
 
     **Arguments:**
 
-    - `owner`, `name`: the class or function, and its argument.
-    - `hint`, `value`: the annotation, and what came; a traced value is taken.
+    - `owner`, `name`: the class or function, and the name of the argument.
+    - `hint`, `value`: the annotation, and the value; a traced value is accepted.
     """
     plain = value if is_traced(value) else getattr(value, "item", lambda: value)()
     for rule in getattr(hint, "__metadata__", ()):
@@ -125,7 +125,7 @@ def check_rule(owner: str, name: str, hint: Any, value: Any) -> None:
 
 
 def check_fields(module: Any) -> None:
-    """Refuse a dataclass with a field that breaks the rule of its annotation."""
+    """Refuse a dataclass instance with a field that breaks the rule of its annotation."""
     for field in dataclasses.fields(module):
         check_rule(type(module).__name__, field.name, field.type, getattr(module, field.name))
 

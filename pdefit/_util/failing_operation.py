@@ -1,4 +1,4 @@
-"""Search in a traced program for the operation that makes the first value that is not finite."""
+"""Search of a traced program for the first operation with a non-finite result."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -17,13 +17,12 @@ from pdefit._util.source_line import SourceLine, source_line
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Origin of a value that is not finite: an operation of the program, or one of its arguments.
+    """Origin of a non-finite value: an operation of the program, or one of its arguments.
 
     **Arguments:**
 
-    - `operation`, `line`: JAX's name of an operation with finite inputs and a result that is not finite, and its line
-      of code.
-    - `argument`: in their place, the number of an argument (among all leaves) that was not finite to begin with.
+    - `operation`, `line`: JAX's name of the operation with finite inputs and a non-finite result, and its source line.
+    - `argument`: otherwise the index (among all leaves) of an argument that was not finite.
     """
 
     operation: str | None
@@ -58,7 +57,7 @@ _Found = list[JaxprEqn] | int | None
 def _explain(
     jaxpr: Jaxpr, consts: Sequence[ArrayLike], arguments: Sequence[ArrayLike], wanted: Sequence[int] | None = None
 ) -> _Found:
-    """Path to the operation that spoils the results of a program with the numbers `wanted` (default: all)."""
+    """Path to the operation that makes results of a program non-finite; `wanted` are indices of results (default: all)."""
     given = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *arguments), strict=True))
     # all results by one compiled program: compiling every operation by itself would take seconds
     results = jax.jit(lambda *given: _every_result(jaxpr, given))(*given.values())
@@ -97,7 +96,7 @@ def _explain(
 
 
 def _selected(inputs: Sequence[ArrayLike], result: ArrayLike) -> list[bool]:
-    """Inputs of a selection (`where`) from which its bad results were taken."""
+    """For each input of a selection (`where`), whether non-finite results were taken from it."""
     which, *cases = inputs
     wrong = ~jnp.isfinite(result)
     number = jnp.asarray(which).astype(int)
@@ -124,7 +123,7 @@ def _bad(x: ArrayLike) -> bool:
 
 
 def _inside(equation: JaxprEqn, inputs: list[ArrayLike], wanted: list[int]) -> _Found:
-    """Path inside an equation that holds a program and has bad results; or the number of its input."""
+    """Path inside an equation that holds a program with non-finite results, or the index of the responsible input."""
     name, parameters = equation.primitive.name, equation.params
     if name == "scan":
         return _in_scan(parameters, inputs, wanted)
@@ -144,7 +143,7 @@ def _inside(equation: JaxprEqn, inputs: list[ArrayLike], wanted: list[int]) -> _
 
 
 def _in_scan(parameters: dict[str, Any], inputs: list[ArrayLike], wanted: list[int]) -> _Found:
-    """Path from the first iteration of a scan after which its carry, or a wanted output, is bad."""
+    """Path from the first iteration of a scan after which its carry, or a wanted output, is not finite."""
     body, consts, carried = parameters["jaxpr"], parameters["num_consts"], parameters["num_carry"]
     fixed, carry, xs = inputs[:consts], inputs[consts : consts + carried], inputs[consts + carried :]
     turns, run = range(parameters["length"]), jax.jit(jaxpr_as_fun(body))

@@ -14,19 +14,19 @@ _FEW = 4
 
 
 def escape(text: str) -> str:
-    """A text as it stands in a page, without control characters."""
+    """Text escaped for HTML, without control characters."""
     return escaped(printable(text))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], lines: Iterable[str] = ()) -> str:
-    """A table, with lines of text above it. All texts are escaped.
+    """HTML table with lines of text above it. All texts are escaped.
 
-    It sets no colours, so that it can be read in light and in dark notebooks.
+    It sets no colours, so that it is readable in light and dark notebooks.
 
     **Arguments:**
 
     - `head`: the names of the columns.
-    - `rows`: for each row its cells, as texts or numbers; None is an empty cell.
+    - `rows`: the cells of each row, as texts or numbers; None is an empty cell.
     - `lines`: sentences above the table.
     """
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
@@ -36,7 +36,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], lines: Iterable
 
 
 def interval(low: object, high: object) -> str:
-    """An interval in five digits, of which an end may be open; empty if neither is a number, as in a damaged file."""
+    """Interval with five digits; one end may be open. Empty if neither end is a finite number."""
     below, above = (isinstance(x, numbers.Real) and math.isfinite(x) for x in (low, high))
     if below and above:
         return f"{low:.5g} to {high:.5g}"

@@ -4,12 +4,11 @@ They raise `KeyboardInterrupt`, as Python does, but never in the middle of a wri
 of the disk, and of two files that belong together only one would be new. Python's own handlers stay until `listen` is
 called.
 
-Python takes a signal only when compiled code returns, which may be minutes later. So a thread waits for signals, too, and
-leaves the process where the main thread does not: some seconds after the first signal, at once after the second. It
-interrupts no write either. For all else it is a `kill -9`, which the files of a run survive.
+Python handles a signal only when compiled code returns, which may take minutes. So a thread waits for signals, too, and
+ends the process if the main thread does not: some seconds after the first signal, at once after the second. The thread
+interrupts no write either. Otherwise it acts like `kill -9`, which the files of a run survive.
 
-A handler that was there before, such as one that puts a job back into its queue, is kept and called by `hand_on`, when the
-job is saved.
+An earlier handler, such as one that puts a job back into its queue, is kept and called by `hand_on` once the job is saved.
 
 A process runs one job or several. Each passes through `begin` and `over`.
 """
@@ -45,12 +44,12 @@ PATIENCE = 10.0
 
 
 class Interrupted(KeyboardInterrupt):
-    """The end of a job by signals.
+    """Interruption of a job by signals.
 
     **Arguments:**
 
-    - `message`: what was kept and how to go on, for the user.
-    - `names`: the signals that came, such as SIGINT. The first is kept as `name`. After two of them, or when the
+    - `message`: what was saved and how to continue, for the user.
+    - `names`: the received signals, such as SIGINT. The first is kept as `name`. After two of them, or when the
       terminal was closed, `everything` is true: a sweep ends, too.
     """
 
@@ -67,7 +66,7 @@ _alone, _pipe = True, -1
 
 
 def listen() -> None:
-    """Install the handlers of signals. Only the main thread can. A hangup that `nohup` ignores stays ignored."""
+    """Install the signal handlers, in the main thread only. A hangup ignored by `nohup` stays ignored."""
     global _pipe
     _received.clear()
     begin()
@@ -93,11 +92,11 @@ def listen() -> None:
 
 
 def begin(mark: Mark | None = None, alone: bool = True) -> None:
-    """Start a job. A signal that came after the end of the last job interrupts this one.
+    """Start a job. A signal received after the end of the last job interrupts this one.
 
     **Arguments:**
 
-    - `mark`: marks the job as interrupted, for a process that is left at once; by default it is not left.
+    - `mark`: marks the job as interrupted before the process is ended at once; by default it is not ended.
     - `alone`: whether the process ends with the job. Otherwise a first signal waits for compiled code.
     """
     global _waiting, _over, _mark, _alone
@@ -108,19 +107,19 @@ def begin(mark: Mark | None = None, alone: bool = True) -> None:
 
 
 def over() -> None:
-    """End a job whose outcome is decided: signals are remembered for the next one."""
+    """End a job whose outcome is decided; later signals are kept for the next job."""
     global _over, _waiting, _mark
     _over, _waiting, _mark = True, False, None
     _received.clear()
 
 
 def listens() -> bool:
-    """Test for a process that handles signals, which a process that a launcher started does not do by itself."""
+    """True if the handlers of `listen` are installed."""
     return signal.getsignal(signal.SIGTERM) is _take
 
 
 def hand_on(name: str) -> None:
-    """Call the handler of others for a signal that ended a job, and end the process; nothing if there was no signal."""
+    """Call the earlier handler of a signal that ended a job, and end the process; no effect without such a handler."""
     number = signal.Signals[name]
     if (other := _others.get(number)) is not None:
         other(number, None)
@@ -135,17 +134,17 @@ def ignore() -> None:
 
 
 def received() -> list[str]:
-    """The signals that came during this job, by name."""
+    """Names of the signals received during this job."""
     return [signal.Signals(number).name for number in _received]
 
 
 def exit_code(name: str) -> int:
-    """The exit code of a process that this signal has ended."""
+    """Exit code of a process ended by this signal."""
     return 128 + signal.Signals[name]
 
 
 def leave(code: int) -> None:
-    """End the process at once: neither threads nor computations under way are waited for."""
+    """End the process at once, without waiting for threads or computations."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -154,7 +153,7 @@ def leave(code: int) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """A block that signals do not interrupt: one that comes meanwhile interrupts at the end of the block."""
+    """Context manager that delays interruption: a signal during the block interrupts at its end."""
     global _blocks, _waiting
     # counted first and last, so that no interrupt comes between the lock and its release
     _blocks += 1
@@ -201,7 +200,7 @@ def _repeat() -> None:
 
 
 def _wait(end: int) -> None:
-    """Wait for signals at the end of a pipe, and leave the process for a main thread that does not."""
+    """Wait for signals on a pipe, and end the process if the main thread does not."""
     global _repeats
     job, names = None, list[str]()
     while number := os.read(end, 1)[0]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 
 def places(*files: Path) -> dict[str, str]:
-    """Module of each name that these files make public, by a line `from MODULE import NAME as NAME`.
+    """Modules of the public names that these files list as `from MODULE import NAME as NAME`.
 
-    They are read as text, since an import would load all the modules. Type checkers and the documentation read them, too.
+    The files are read as text, since importing them would load all modules. Type checkers and the documentation read
+    them, too.
     """
     lines = "\n".join(file.read_text(encoding="utf-8") for file in files)
     return {name: module for module, name in re.findall(r"^ *from (\S+) import (\w+) as \2$", lines, re.MULTILINE)}
@@ -20,8 +21,8 @@ def late_names(package: str, *files: Path) -> tuple[Callable[[str], object], Cal
 
     **Arguments:**
 
-    - `package`: its name; a name that is listed as from the package itself is a module.
-    - `files`: as of `places`.
+    - `package`: its name; a name listed as imported from the package itself is a module.
+    - `files`: as in `places`.
     """
     found = places(*files)
 

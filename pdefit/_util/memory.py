@@ -1,4 +1,4 @@
-"""The memory that this process may still take, so that what cannot fit is refused before it is allocated."""
+"""Memory that this process may still use, so that oversized work is refused before allocation."""
 
 import math
 import os
@@ -16,12 +16,12 @@ _SIZES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 2.0**10,
 
 
 def size_in_bytes(size: object, key: str) -> float:
-    """A number of bytes from what a user gave.
+    """A size in bytes, from a number or a text with a unit.
 
     **Arguments:**
 
     - `size`: a text such as "64 MB" or "2 GiB", or a number of bytes.
-    - `key`: the setting that it was given for, for the error.
+    - `key`: the setting, for the error.
     """
     parts = re.fullmatch(r"([-+.\de]+?) ?([a-z]*)", str(size).strip().lower())
     try:
@@ -44,7 +44,7 @@ def in_words(size: float | int) -> str:
 
 
 class CompiledProgram(NamedTuple):
-    """A program compiled for given arguments, with the bytes that the compiler set aside for it.
+    """A program compiled for given arguments, with the memory that the compiler reserved for it.
 
     **Arguments:**
 
@@ -59,9 +59,9 @@ class CompiledProgram(NamedTuple):
 
 
 def compile_ahead(program: Any, *args) -> CompiledProgram:
-    """Compile without running, for the compiler's own account of memory.
+    """Compile a program without running it, and read the compiler's memory analysis.
 
-    **Arguments:** `program` a function behind `equinox.filter_jit`, `args` what it will be called with.
+    **Arguments:** `program`: a function wrapped by `equinox.filter_jit`; `args`: its arguments.
     """
     call = program.lower(*args).compile()
     account = call.compiled.memory_analysis()
@@ -73,7 +73,7 @@ class Limit(NamedTuple):
 
     **Arguments:**
 
-    - `left`: the number of bytes that may still be taken.
+    - `left`: the number of bytes still available.
     - `name`: what sets the limit, in words.
     """
 
@@ -82,12 +82,12 @@ class Limit(NamedTuple):
 
 
 def available() -> Limit:
-    """The lowest limit on the memory of this process; infinite if none is known."""
+    """The tightest limit on the memory of this process; infinite if none is known."""
     return min(limits(), key=lambda limit: limit.left, default=Limit(math.inf, "no limit"))
 
 
 def available_bytes() -> float:
-    """The number of bytes that may still be taken."""
+    """Number of bytes still available."""
     return available().left
 
 
@@ -105,7 +105,7 @@ def limits(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) 
 
 
 def _machine(root: Path) -> Limit | None:
-    """The free memory: unused memory, and caches that the system gives up."""
+    """Free memory, including caches that the system can reclaim."""
     free = _entry(root / "proc" / "meminfo", "MemAvailable:")
     if free is not None:
         return Limit(1024 * free, "free on this machine")
@@ -142,7 +142,7 @@ def _control_groups(process: Path) -> Iterator[Limit]:
 
 
 class _Files(NamedTuple):
-    """The files of a control group with its limit, the memory in use, and the part of that in caches."""
+    """Names of the files with a control group's limit and usage, and of the entry for its reclaimable caches."""
 
     limit: str
     usage: str
@@ -196,19 +196,19 @@ def _lines(path: Path) -> list[str]:
 
 
 def _entry(path: Path, name: str) -> float | None:
-    """The number behind a name in a file of names and numbers."""
+    """The number after a name in a file of names and numbers."""
     found = (line.split() for line in _lines(path) if line.startswith(name))
     return next((float(x[1]) for x in found if x[0] == name and len(x) > 1 and x[1].isdecimal()), None)
 
 
 def _number(path: Path) -> float | None:
-    """The number in a file; None if there is none, or `max`."""
+    """The number in a file; None if the file holds none, or `max`."""
     found = "".join(_lines(path)).strip()
     return float(found) if found.isdecimal() else None
 
 
 def too_large(shape: Sequence[int], itemsize: int = 8) -> str | None:
-    """The size in words of an array that does not fit into memory; None for one that does.
+    """Size in words of an array that does not fit into memory; None if it fits.
 
     **Arguments:**
 

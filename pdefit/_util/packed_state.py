@@ -1,4 +1,4 @@
-"""Trees packed into arrays by name, as files hold them."""
+"""Packing of trees into named arrays, as in files."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 
 
 def pack(**trees: PyTree) -> dict[str, np.ndarray]:
-    """The arrays of some trees, each by a name that begins with the name of its tree."""
+    """Arrays of several trees by name; each name begins with the name of its tree."""
     found = dict[str, np.ndarray]()
     for name, tree in trees.items():
         leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
@@ -20,13 +20,13 @@ def pack(**trees: PyTree) -> dict[str, np.ndarray]:
 
 
 def unpack(name: str, like: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
-    """A tree whose arrays `pack` gave names.
+    """A tree restored from the arrays that `pack` named.
 
     **Arguments:**
 
     - `name`: the name of the tree.
     - `like`: a tree of the same structure, shapes and types.
-    - `arrays`: the arrays by name, and possibly more.
+    - `arrays`: the arrays by name; extra ones are ignored.
     """
     dynamic, static = eqx.partition(like, eqx.is_array)
 

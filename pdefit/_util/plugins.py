@@ -1,4 +1,4 @@
-"""Packages of plugins, found by entry points and in the folder `plugins` of a checkout, and single files of them."""
+"""Plugin packages, found by entry points and in the folder `plugins` of a checkout, and their modules."""
 
 import functools
 import importlib.metadata
@@ -15,7 +15,7 @@ _ROOT = Path(__file__).parents[2]
 def packages() -> dict[str, Path]:
     """Folders of all plugins by the names of their packages.
 
-    They are found without an import, which would load JAX for the equations and take seconds.
+    They are found without importing them, since their equations would load JAX, which takes seconds.
     """
     found: dict[str, Path] = {}
     for name in dict.fromkeys((*_installed(), *_beside())):
@@ -44,7 +44,7 @@ def _beside() -> list[str]:
 
 
 def plugin_of(package: str) -> str:
-    """Name of a plugin, as it stands before `/` in the names of its classes.
+    """Name of a plugin, as it precedes `/` in the names of its classes.
 
     **Arguments:** `package`: the name of its package.
     """
@@ -52,7 +52,7 @@ def plugin_of(package: str) -> str:
 
 
 def parts(file: str) -> dict[str, tuple[str, Path]]:
-    """Name and path of the module in a file of this name, by the names of the plugins that have it.
+    """Module name and path of the file with this name in each plugin that has it, by plugin name.
 
     **Arguments:** `file`: its name without `.py`.
     """
@@ -61,7 +61,7 @@ def parts(file: str) -> dict[str, tuple[str, Path]]:
 
 
 def part(plugin: str, file: str) -> ModuleType:
-    """A file of a plugin as a module. It is loaded without the package, whose equations would load JAX.
+    """A module of a plugin, loaded without its package, whose equations would load JAX.
 
     **Arguments:** `plugin`, `file`: the names of the plugin, and of the file without `.py`.
     """

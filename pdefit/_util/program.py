@@ -1,4 +1,4 @@
-"""Compiled functions whose kernels are worth the time that their compilation takes."""
+"""Compiled functions with compiler options suited to their size."""
 
 import functools
 import importlib.metadata
@@ -22,14 +22,14 @@ SMALL = 1000
 
 
 class Program:
-    """A function behind `equinox.filter_jit` that compiles fast for small states, and to fast kernels for fields.
+    """A function wrapped by `equinox.filter_jit`: fast compilation for small states, fast kernels for fields.
 
-    For all that a fit compiles. Not for functions that need other options of `jax.jit`.
+    For all programs of a fit. Not for functions that need other options of `jax.jit`.
 
     **Arguments:**
 
     - `function`: the function, of arrays and trees.
-    - `size`: from its arguments to the number of values of the states that it steps; by default none.
+    - `size`: maps the arguments to the number of values of the stepped states; by default 0.
     - `donate`: as of `equinox.filter_jit`.
     """
 
@@ -51,16 +51,16 @@ class Program:
         return self._suited(args)(*args)
 
     def lower(self, *args: Any) -> Any:
-        """The lowered program for these arguments, as of `equinox.filter_jit`."""
+        """The lowered program for these arguments, as in `equinox.filter_jit`."""
         return self._suited(args).lower(*args)
 
 
 def _options(fast: bool) -> dict[str, Any]:
-    """The options of `jax.jit` for fast kernels, or for a fast compilation."""
+    """Options of `jax.jit` for fast kernels or for fast compilation."""
     known = importlib.metadata.version("jaxlib") in TRIED
     return {"compiler_options": {_EMITTERS: fast}} if known else {}
 
 
 def values_of(tree: PyTree) -> int:
-    """The number of values of all arrays of a tree."""
+    """Number of values in all arrays of a tree."""
     return sum(np.size(x) for x in jax.tree.leaves(tree))

@@ -1,4 +1,4 @@
-"""Round-off of a function, measured by differences over steps so small that only it is left."""
+"""Round-off of a function, from differences over steps so small that only round-off remains."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from jaxtyping import ArrayLike
 
 
 def round_off(f: Callable[[Any], Any], x: ArrayLike, v: ArrayLike, step: float = 1e-13) -> float:
-    """The norm of the round-off noise of f near x along v, from third differences over small steps.
+    """Norm of the round-off noise of f near x along v, from third differences over small steps.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""The state of long work, from which it can be resumed."""
+"""The saved state of a fit, from which it resumes."""
 
 import dataclasses
 from typing import Any
@@ -8,12 +8,12 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class RunState:
-    """The state of a fit, from which it can be resumed. Going on from it gives the same bits.
+    """The state of a fit, from which it can be resumed. A resumed fit gives the same bits.
 
     **Arguments:**
 
-    - `numbers`: the place of the fit (stage, round of reweighting, evaluations, events, ...), which survives JSON.
-    - `arrays`: by name theta, the optimizer's state, the best point and the standard deviations in force.
+    - `numbers`: the position of the fit (stage, round of reweighting, evaluations, events, ...), stored in JSON.
+    - `arrays`: by name: theta, the optimizer's state, the best point and the current standard deviations.
     """
 
     numbers: dict[str, Any]
@@ -21,5 +21,5 @@ class RunState:
 
     @property
     def iterations(self) -> int:
-        """The number of evaluations so far, equal to the number of rows of the history that belong to this state."""
+        """Number of evaluations so far, equal to the number of history rows of this state."""
         return int(self.numbers["iterations"])

@@ -42,11 +42,11 @@ class SourceLine:
 
 
 def source_line(path: Sequence[JaxprEqn]) -> SourceLine | None:
-    """The innermost line of the user's code that led to an operation, or of pdefit's own code if there is none.
+    """The innermost line of user code that led to an operation; if there is none, of pdefit's code.
 
     **Arguments:**
 
-    - `path`: nested equations, each inside the one before; the last is the operation.
+    - `path`: nested equations, each inside the previous one; the last is the operation.
     """
     lines = [_line(frame, own=False) for frame in map(_users, _inside(path)) if frame]
     if lines:
@@ -58,8 +58,7 @@ def source_line(path: Sequence[JaxprEqn]) -> SourceLine | None:
 def _inside(path: Sequence[JaxprEqn]) -> list[list[_Frame]]:
     """Frames of every equation of a path, innermost first.
 
-    A function that is compiled on its own may have been traced for another caller. Frames outside that function do not
-    count.
+    A separately compiled function may have been traced for another caller. Frames outside that function are ignored.
     """
     found, function = [], None
     for equation in path:
@@ -74,7 +73,7 @@ def _inside(path: Sequence[JaxprEqn]) -> list[list[_Frame]]:
 
 
 def _users(frames: list[_Frame]) -> _Frame | None:
-    """The innermost frame of the user that pdefit has called; frames of those that called pdefit do not count."""
+    """The innermost user frame that pdefit called; frames that called pdefit are ignored."""
     called = [i for i, frame in enumerate(frames) if _within(frame, _PDEFIT)]
     # without a frame of pdefit this is a function compiled on its own, which is the user's as a whole or not at all
     for frame in frames[: called[-1]] if called else frames:

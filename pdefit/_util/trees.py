@@ -1,4 +1,4 @@
-"""Names and dtypes of the arrays in a pytree, and the double precision that sums need."""
+"""Names, dtypes and casts of the arrays in a pytree, and the check for float64."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ Tree = TypeVar("Tree", bound=eqx.Module)
 
 
 def named_fields(tree: PyTree) -> dict[str, PyTree]:
-    """The leaves of a state by name.
+    """Leaves of a state by name.
 
     Names are attribute names or dictionary keys, joined by dots. A bare array is called `y`. A mapping of names to
     arrays is returned as it is.
@@ -28,29 +28,29 @@ def named_fields(tree: PyTree) -> dict[str, PyTree]:
 def cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
     """The tree with every floating-point JAX array in `dtype`.
 
-    All else stays as it is, NumPy arrays included: times stay float64 beside a float32 state.
+    Other leaves, NumPy arrays included, are unchanged: times stay float64 even for a float32 state.
     """
     floating, rest = eqx.partition(tree, lambda x: isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.inexact))
     return eqx.combine(jax.tree.map(lambda x: x.astype(dtype), floating), rest)
 
 
 def promoted(state: PyTree, beside: PyTree) -> PyTree:
-    """The state in the widest type of its own numbers and of JAX arrays beside it, such as parameters."""
+    """The state cast to the widest dtype of its arrays and of the JAX arrays in `beside`, such as parameters."""
     arrays = *jax.tree.leaves(state), *(x for x in jax.tree.leaves(beside) if isinstance(x, jax.Array))
     types = {x.dtype for x in arrays if eqx.is_array_like(x) and jnp.issubdtype(jnp.result_type(x), jnp.floating)}
     return cast(jax.tree.map(jnp.asarray, state), jnp.result_type(*types)) if len(types) > 1 else state
 
 
 def with_parts(tree: Tree, where: Callable[[Tree], Any], parts: Any) -> Tree:
-    """The tree with other parts, of which the old and the new may be None.
+    """The tree with some parts replaced; old and new parts may be None.
 
-    **Arguments:** as of `equinox.tree_at`.
+    **Arguments:** as in `equinox.tree_at`.
     """
     return eqx.tree_at(where, tree, parts, is_leaf=lambda x: x is None)
 
 
 def is_traced(tree: PyTree) -> bool:
-    """Test for a tree with an array that JAX traces, which has no values yet."""
+    """True if the tree contains an array traced by JAX, which has no values yet."""
     return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(tree))  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -63,7 +63,7 @@ def taken(x: Any, index: Any) -> Any:
 
 
 def demand_float64() -> None:
-    """Refuse to continue if JAX turns every float64 into a float32."""
+    """Refuse to continue unless JAX allows float64."""
     if not jax.config.read("jax_enable_x64"):
         raise PdefitError(
             'pdefit sums in float64, which JAX has switched off; begin with jax.config.update("jax_enable_x64", True), before '

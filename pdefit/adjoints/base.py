@@ -45,11 +45,11 @@ Self = TypeVar("Self", bound="AbstractAdjoint")
 
 
 class AbstractAdjoint(eqx.Module):
-    """A sensitivity algorithm. It runs the time loop in such a way that a gradient costs what the algorithm promises.
+    """A sensitivity algorithm: the way in which the time loop is run and differentiated.
 
-    The value never depends on it. `accuracy` is the relative error that the gradient may have against the derivative of
-    the discrete trajectory. `has_tangents` is whether the loop can be differentiated forward. `other_steps` is whether it
-    takes steps of other sizes than the time grid.
+    The objective's value does not depend on it. `accuracy` is the relative error that the gradient may have against the
+    derivative of the discrete trajectory. `has_tangents` is whether the loop can be differentiated forward.
+    `other_steps` is whether it takes steps of other sizes than the time grid.
     """
 
     accuracy: eqx.AbstractClassVar[float]
@@ -64,11 +64,11 @@ class AbstractAdjoint(eqx.Module):
 
         **Arguments:**
 
-        - `stepper`: what steps the state.
+        - `stepper`: the stepper of the state.
         - `y0`: the state at the start.
         - `grid`: the steps, of I intervals.
         - `emit`: what an observation keeps of a state.
-        - `inputs`: what belongs to each observation, on a leading axis.
+        - `inputs`: the second argument of `emit` at each observation, on a leading axis.
         - `probes`: zeros, (I + 1, 2). Their derivative in row i is the norm of the adjoint at the start of interval i, and
           of what the observation at its end adds to it. In the last row it is the norm of what enters at the end of the
           trajectory (see `pdefit.integrate.loop.time_loop`).
@@ -85,20 +85,20 @@ class AbstractAdjoint(eqx.Module):
     def gradient(
         self, function: Probed, theta: Float[Array, " p"], probes: PyTree, size: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], PyTree]:
-        """Value, gradient, and the derivative by the probes, which is 0 if there is no adjoint.
+        """Value, gradient, and the derivative by the probes (0 without an adjoint).
 
         **Arguments:**
 
         - `function`: J(theta, probes).
         - `theta`: the unknowns, (p,).
-        - `probes`: a tree with the probes of `run`.
+        - `probes`: a tree that contains the probes of `run`.
         - `size`: the sizes of the unknowns, (p,). A change by as much changes a control by as much as it is large.
         """
 
     def resolve_for(
         self: Self, starts: Sequence[tuple[AbstractSystem, PyTree]], grid: TimeGrid, solver: diffrax.AbstractSolver
     ) -> Self:
-        """The adjoint with everything decided that depends on the problem; unchanged if nothing does.
+        """The adjoint with all problem-dependent choices made; unchanged if there are none.
 
         **Arguments:**
 
@@ -194,7 +194,7 @@ class Checkpointed(AbstractReverse):
 
 
 class _InPlace(Checkpointed):
-    """The same checkpoints in buffers that are written in place. It cannot be differentiated forward."""
+    """The same checkpoints in buffers written in place, without forward-mode derivatives."""
 
     buffers: PyTree = None
 

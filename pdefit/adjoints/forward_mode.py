@@ -20,8 +20,8 @@ class Tangent(AbstractForward):
 
         dJ/dtheta_k = J'(theta) e_k
 
-    Tangents are stepped beside the trajectory. There is no reverse pass, and no state is stored. The gradient equals the
-    discrete adjoint's to round-off, and costs about p forward runs.
+    Tangents are stepped together with the trajectory. There is no reverse pass, and no state is stored. The gradient
+    equals the discrete adjoint's to round-off, and costs about p forward runs.
 
     **Arguments:**
 
@@ -74,9 +74,9 @@ class FiniteDifference(AbstractForward):
 
     **Arguments:**
 
-    - `step`: h relative to the size of the unknown's control. By default it is found for each unknown: of 10^-1 ...
-      10^-11 the one between truncation and round-off, where quotients change least. That takes 22 p runs in place of 2
-      p, for p unknowns.
+    - `step`: h relative to the size of the unknown's control. By default it is chosen for each unknown among
+      10^-1 ... 10^-11, where the quotients change least: there truncation and round-off balance. That takes 22 p
+      runs instead of 2 p, for p unknowns.
     """
 
     accuracy: ClassVar[float] = 1e-6
@@ -122,7 +122,7 @@ def quotients(
 
 
 def bottom(slopes: Float[Array, " k"]) -> Array:
-    """The index of the best of several difference quotients with decreasing steps.
+    """Index of the best of several difference quotients with decreasing steps.
 
     It is the one that differs least from its neighbours: larger steps have more truncation, smaller ones more round-off.
     """

@@ -48,7 +48,7 @@ def solve(
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `y0`: the state at t0. Its numbers become float64 beside a parameter in float64.
+    - `y0`: the state at t0. Its numbers become float64 if a parameter is float64.
     - `ts`: the times, increasing, (I,), in the system's time unit; the first may be t0 itself.
     - `t0`: the time of y0; default ts[0].
     - `solver`: the time stepping method; default `RK4()`. Under `jax.jit` and `jax.vmap` RKC needs its `stages`.
@@ -56,7 +56,7 @@ def solve(
     - `steps`: adaptive steps in place of `dt`, chosen by an adaptive pass at the present values.
     - `args`: exogenous inputs of the system.
     - `adjoint`: the algorithm of the reverse pass; default `Checkpointed()`, which stores about 2 sqrt(N) states of N
-      steps beside the result. Continuous adjoints do not support `jax.jvp`.
+      steps in addition to the result. Continuous adjoints do not support `jax.jvp`.
     """
     demand_float64()
     if is_traced((ts, t0, dt)) or np.ndim(ts) != 1 or not np.size(ts):

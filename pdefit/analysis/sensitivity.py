@@ -1,4 +1,4 @@
-"""Effect of each parameter on the observations, by runs with that parameter multiplied and divided by a factor."""
+"""Sensitivity of the observations to each parameter, by runs with the parameter multiplied and divided by a factor."""
 
 import dataclasses
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Effect:
     - `parameter`, `unit`, `value`: its name, unit and value; the value is None unless it is one number.
     - `larger`, `smaller`: rms change of the observations when the parameter is multiplied, and when it is divided, in
       units of the range of each observed field. Infinite if the run blows up.
-    - `left_out`: the reason why neither was computed; empty if both were.
+    - `left_out`: the reason why neither effect was computed; empty if both were.
     """
 
     parameter: str
@@ -56,11 +56,11 @@ class Effect:
 
 @dataclasses.dataclass(frozen=True)
 class Sensitivity:
-    """Effects of all parameters on what is observed.
+    """Effects of all parameters on the observations.
 
     **Arguments:**
 
-    - `effects`: the strongest first; those that were left out come last.
+    - `effects`: the strongest first; parameters without effects come last.
     - `factor`: the change of a parameter.
     - `frames`: the number of times at which runs were compared.
     - `controls`: parameters that a fit estimates; default none.
@@ -72,7 +72,7 @@ class Sensitivity:
     controls: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line for each parameter. The effect of a run that blew up is infinite."""
+        """Table rows, one for each parameter. The effect of a run that blew up is infinite."""
         return [
             {
                 "rank": None if e.left_out else k + 1,
@@ -108,11 +108,10 @@ def sensitivity(
         effect = sqrt(mean over fields of mean over times and points of ((u' - u) / (max u - min u))^2)
 
     u is what the problem observes, and u' the same with one parameter multiplied or divided by `factor`. The initial
-    state does not change. A field that is constant is divided by its largest value in place of its range, or by 1 if it
-    is zero. Parameters that are zero, arrays and modules are left out, because one factor does not describe a change of
-    them.
+    state does not change. A constant field is divided by its largest value instead of its range, or by 1 if it is zero.
+    Parameters that are zero, arrays and modules are left out, because one factor does not describe a change of them.
 
-    All runs take the same steps, which are stable for each of them, so that effects are no errors of time steps.
+    All runs take the same steps, which are stable for each of them, so that effects exclude time step errors.
     Adaptive steps are chosen anew for each run. Only the unperturbed run is kept in memory.
 
     **Arguments:**
@@ -155,7 +154,7 @@ def sensitivity(
 
 
 def _stable_for_all(problems: list[tuple[AbstractSystem, PyTree]], numerics: Numerics) -> Numerics:
-    """Constant steps below the stability limit of every system, with a margin."""
+    """Constant steps below the stability limits of all systems, with a margin."""
     if numerics.steps is not None:
         return numerics
     limits = [stability_limit(system, y, numerics.solver) for system, y in problems]

@@ -7,7 +7,7 @@ from pdefit.cli.config.command_line import HELP, USAGE
 
 
 def command() -> None:
-    """The `pdefit` command. Hydra and all that other verbs need take a second to load."""
+    """Run the `pdefit` command. Loading Hydra and the verbs takes a second, which the help does not need."""
     if sys.argv[1:] and sys.argv[1] not in HELP:
         importlib.import_module("pdefit.cli.main").command()
     else:

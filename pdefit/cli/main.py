@@ -51,7 +51,7 @@ _signals: list[str] = []
 
 
 def main() -> None:
-    """The `pdefit` command in this process."""
+    """Run the `pdefit` command in this process."""
     interrupts.listen()
     stopwatch.start()
     console = Console(stderr=False)
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def command() -> None:
-    """The `pdefit` command as a process. One that a signal has ended waits for no computation under way."""
+    """Run the `pdefit` command as a process. If a signal ended it, it does not wait for computations."""
     try:
         main()
     finally:
@@ -99,13 +99,13 @@ def command() -> None:
 
 
 def _command(verb: str, kind: str = "") -> Callable[..., None]:
-    """Function `run_<verb>` of a verb, imported only now: figures and files take a second to import."""
+    """The function `run_<verb>` of a verb, imported late: figures and files take a second to import."""
     module = importlib.import_module(f"pdefit.cli.{command_line.MODULES[verb]}")
     return getattr(module, f"run_{verb.replace('-', '_')}{kind}")
 
 
 def _compute(verb: str, words: list[str], console: Console) -> None:
-    """Run a verb that evaluates equations: installed ones, or those in a file that the command line names."""
+    """Run a verb that evaluates equations, either installed or in a file named on the command line."""
     files, rest = command_line.files(words)
     on_a_run = verb in _ON_A_RUN or (verb in _ALSO_ON_A_RUN and command_line.names_a_run(rest))
     if files.experiment is not None and (on_a_run or verb == "verify"):
@@ -143,7 +143,7 @@ def _own_experiment(files: command_line.NamedFiles, words: list[str]) -> list[st
 
 
 def _resume_sweep(words: list[str], console: Console) -> None:
-    """Run the jobs of a sweep that are missing, failed or were stopped."""
+    """Run the jobs of a sweep that are missing, failed or stopped."""
     from pdefit.cli.sweeps.jobs import what_is_left
 
     files, rest = command_line.files(words)
@@ -160,7 +160,7 @@ def _resume_sweep(words: list[str], console: Console) -> None:
 
 
 def _prepare() -> None:
-    """Preparation of every verb that computes. It loads JAX, which takes seconds."""
+    """Prepare a verb that computes. This loads JAX, which takes seconds."""
     from pdefit.cli.runtime.environment import forget_programs, prepare
 
     prepare()
@@ -169,13 +169,13 @@ def _prepare() -> None:
 
 
 def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collection[str] | None = None) -> None:
-    """Hand the rest of the command line to Hydra, and turn its errors into one sentence.
+    """Pass the rest of the command line to Hydra, and turn its errors into one sentence.
 
     **Arguments:**
 
-    - `verb`, `words`: the verb, and flags and overrides.
-    - `files`: those that the command line names, for the record of the run.
-    - `only`: names of the jobs of a sweep that run; None for all, in a new directory.
+    - `verb`, `words`: the verb, and its flags and overrides.
+    - `files`: the files on the command line, for the record of the run.
+    - `only`: names of the sweep's jobs to run; None for all, in a new directory.
     """
     options, flags, overrides = command_line.of_verb(verb, words)
     plugins.register()
@@ -215,7 +215,7 @@ def _run_with_hydra(verb: str, words: list[str], files: list[str], only: Collect
 
 
 def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool, options: dict[str, str]) -> None:
-    """One job. A failure is reported and remembered, so that the other jobs of a sweep still run."""
+    """Run one job. A failure is reported and remembered, so that the other jobs of a sweep still run."""
     job, console, directory = HydraConfig.get(), Console(), run_directory.current()
     name, several = job.runtime.choices.get("experiment"), job.mode == RunMode.MULTIRUN
     settle(job.launcher)
@@ -265,7 +265,7 @@ def _task(verb: str, cfg: DictConfig, files: list[str], wants_traceback: bool, o
 
 
 def _forget_programs() -> None:
-    """Free the programs of earlier jobs, which would fill the memory; the next ones come from the cache on the disk."""
+    """Free the programs of earlier jobs, which would fill memory; later ones come from the cache on disk."""
     from pdefit.cli.runtime.environment import forget_programs
 
     gc.unfreeze()

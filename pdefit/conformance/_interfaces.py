@@ -1,4 +1,4 @@
-"""Checks of the optional interfaces against the vector field, and of what the exact solution conserves."""
+"""Checks of the optional interfaces against the vector field, and of the invariants of the exact solution."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -69,7 +69,7 @@ def split(subject: Subject) -> Iterator[Finding]:
 def switches(subject: Subject) -> Iterator[Finding]:
     """Smoothed switches: `smoothed` returns a system that is declared smooth.
 
-    Whether it is smooth the checks of the gradient show.
+    The checks of the gradient test whether it is smooth.
     """
     system = subject.system
     if not isinstance(system, AbstractSwitched):
@@ -99,15 +99,15 @@ def invariants(subject: Subject) -> Iterator[Finding]:
 
 
 def _drifts(system: Any, film: PyTree) -> dict[str, float]:
-    """The largest change of each invariant since the first state."""
+    """Largest change of each invariant since the first state."""
     values = jax.jit(jax.vmap(system.invariants))(film)
     return {name: float(jnp.max(jnp.abs(v - v[:1]))) for name, v in values.items()}
 
 
 def _scale(system: Any, name: str, y: PyTree) -> float:
-    """Scale of an invariant: sum |dI/dy_k y_k|, its size if no terms cancelled.
+    """Scale of an invariant: sum |dI/dy_k y_k|, its size without cancellation.
 
-    Its own value will not do: an angular momentum, say, may be zero.
+    Its own value is unsuitable, since an angular momentum, say, may be zero.
     """
 
     def invariant(y: PyTree) -> Array:

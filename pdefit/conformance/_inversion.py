@@ -1,4 +1,4 @@
-"""Checks of inversion: gradients through a whole trajectory, and parameters recovered from data."""
+"""Checks of inversion: gradients through a whole trajectory, and recovery of parameters from data."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -48,7 +48,7 @@ def gradients(subject: Subject) -> Iterator[Finding]:
 
 
 def recovery(subject: Subject) -> Iterator[Finding]:
-    """Recovery of the parameters by Levenberg-Marquardt, from observations without noise."""
+    """Recovery of the parameters by Levenberg-Marquardt from noiseless observations."""
     name = "parameters found again, relative error"
     if not _arrays(subject.system):
         yield not_applicable(name, "the system declares no array with pdefit.parameter")
@@ -75,7 +75,7 @@ def _arrays(system: AbstractSystem) -> dict[str, Any]:
 
 
 def _functional(subject: Subject, with_state: bool) -> tuple[Functional, Any]:
-    """The functional with guesses that are off, and the theta that its data were made with."""
+    """The functional with perturbed guesses, and the theta of its data."""
     system, y0, ts = subject.system, subject.y0, np.asarray(subject.example.ts, float)
     infos, controls = parameters(system), {}
     for name, x in _arrays(system).items():
@@ -91,14 +91,14 @@ def _functional(subject: Subject, with_state: bool) -> tuple[Functional, Any]:
 
 
 def _elsewhere(x: np.ndarray, positive: bool) -> np.ndarray:
-    """Guesses a tenth above and below the truth in turns; a zero is moved by a tenth of the largest value."""
+    """Guesses a tenth above and below the truth, alternating; a zero is moved by a tenth of the largest value."""
     sign = np.where(np.arange(x.size) % 2, -1.0, 1.0).reshape(x.shape)
     size = np.abs(x) if positive else np.maximum(np.abs(x), 0.1 * (np.max(np.abs(x)) or 1.0))
     return np.asarray(x + _OFF * sign * size)
 
 
 def _step(subject: Subject, system: AbstractSystem, controls: dict[str, Any]) -> float:
-    """Step of the example, or a smaller one if the guesses make the equations stiffer."""
+    """The step of the example, or a smaller one if the guesses make the equations stiffer."""
     at_guess: Any = system
     for name in _arrays(system):
         guess = jnp.asarray(controls[name].guess.number, getattr(system, name).dtype)
@@ -115,7 +115,7 @@ def _evaluate(functional: Functional, theta: Any) -> Evaluation:
 def _minimum(functional: Functional) -> Any:
     """The theta at which the optimizer stops.
 
-    The loop stands here and not in `fit`, so that one compilation of the normal equations serves both uses.
+    The loop is here and not in `fit`, so that one compilation of the normal equations serves both uses.
     """
     state = _OPTIMIZER.init(functional.theta0, Box(*functional.controls.bounds))
     tell = jax.jit(_OPTIMIZER.tell)
@@ -127,7 +127,7 @@ def _minimum(functional: Functional) -> Any:
 
 
 def _relative_errors(functional: Functional, theta: Any, truth: Any) -> np.ndarray:
-    """(p,) |found - true| / |true|; if the true value is zero, relative to the largest of its parameter."""
+    """(p,) |found - true| / |true|; if the true value is zero, relative to the largest value of its parameter."""
     values, true = functional.controls.values(theta), functional.controls.values(truth)
     parts = []
     for path, value in true.items():

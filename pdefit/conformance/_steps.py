@@ -1,6 +1,6 @@
-"""Checks of steps: orders of convergence in time and space, the largest stable step, and states where formulas degenerate.
+"""Checks of steps: orders of convergence in time and space, the largest stable step, and degenerate states.
 
-Every rate between two successive refinements counts. One slope fitted to all errors would hide a refinement that fails.
+Every rate between two successive refinements counts. One slope through all errors would hide a refinement that fails.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _TIME, _SPACE = 0.2, 0.1
 
 
 def _successive(errors: list[float], floor: float) -> list[float]:
-    """Orders between successive errors; orders of errors that are round-off are left out."""
+    """Orders between successive errors, without errors at the level of round-off."""
     pairs = zip(errors[:-1], errors[1:], strict=True)
     return [float(np.log2(a / b)) if np.isfinite(a + b) else float("nan") for a, b in pairs if not b <= floor]
 
@@ -44,7 +44,7 @@ def time_order(subject: Subject) -> Iterator[Finding]:
 def space_order(subject: Subject) -> Iterator[Finding]:
     """Order in space: errors against the exact solution at the end of the example, on grids of doubled resolution.
 
-    Systems without a grid are compared with halved steps in place of finer grids.
+    Systems without a grid are compared with halved steps instead of finer grids.
     """
     name, order = "order against the exact solution", subject.example.space_order
     if not isinstance(subject.system, AbstractExact):
@@ -81,7 +81,7 @@ _NOISE = 1e-3
 def stability(subject: Subject) -> Iterator[Finding]:
     """Stable step of an AbstractStable system: explicit Euler stays bounded at 0.95 of it, from a noisy state.
 
-    Nor may the step be longer than 2 / (fastest decay rate) at the first state.
+    The step must also not exceed 2 / (fastest decay rate) at the first state.
     """
     system, name = subject.system, "growth at the stated Euler limit"
     if not isinstance(system, AbstractStable):
@@ -118,7 +118,7 @@ def _gradient(system_and_state: PyTree, t: Array) -> tuple[Array, PyTree]:
 
 
 def degenerate_states(subject: Subject) -> Iterator[Finding]:
-    """Values and gradients, in state and parameters, are finite if roots, norms and quotients meet a zero."""
+    """Finite values and gradients, in state and parameters, at zeros of roots, norms and denominators."""
     system: Any = subject.system
     t = jnp.asarray(float(subject.example.ts[0]))
     states = {

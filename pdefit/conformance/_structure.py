@@ -1,4 +1,4 @@
-"""Checks of structure: rates like the state, compiled and batched evaluation, declared arrays, and coordinates."""
+"""Checks of structure: shape of rates, compiled and batched evaluation, declared arrays, and coordinates."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -42,8 +42,8 @@ def structure(subject: Subject) -> Iterator[Finding]:
 def _precision(system: AbstractSystem, y0: PyTree, time: Array) -> Finding:
     """Arithmetic in another precision inside a vector field.
 
-    The dtype of the result does not show it: a float32 intermediate times a float64 parameter is float64 again, and
-    transforms in float64 may be rounded at the end.
+    The dtype of the result does not reveal it: a float32 intermediate times a float64 parameter is float64 again, and
+    float64 transforms may be rounded at the end.
     """
     arrays, rest = eqx.partition((system, y0), eqx.is_array)
 
@@ -59,7 +59,7 @@ def _precision(system: AbstractSystem, y0: PyTree, time: Array) -> Finding:
 
 
 def _variables(jaxpr: Any) -> Iterator[Any]:
-    """Results of every operation, including those inside loops and called functions."""
+    """Results of every operation, including operations inside loops and called functions."""
     for equation in jaxpr.eqns:
         yield from equation.outvars
         for part in jax.tree.leaves(list(equation.params.values()), is_leaf=lambda x: hasattr(x, "eqns")):
@@ -91,7 +91,7 @@ def execution(subject: Subject) -> Iterator[Finding]:
 
 
 def declarations(subject: Subject) -> Iterator[Finding]:
-    """Declared arrays: any other array would be neither an unknown nor a constant."""
+    """Declared arrays: an undeclared array would be neither an unknown nor a constant."""
     loose = list(_undeclared(subject.system, ""))
     remedy = f"declare {', '.join(loose)} with pdefit.parameter or pdefit.constant"
     yield at_most("floating-point arrays not declared", len(loose), 0, remedy)
@@ -151,6 +151,6 @@ def refinement(subject: Subject) -> Iterator[Finding]:
 
 
 def _halved(coarse: tuple[int, ...], fine: tuple[int, ...]) -> bool:
-    """Test for grid axes of half the length, with the axes of components unchanged."""
+    """True if grid axes have half the length, and axes of components are unchanged."""
     same_rank = len(coarse) == len(fine) and coarse != fine
     return same_rank and all(c in (n, n // 2) for c, n in zip(coarse, fine, strict=True))

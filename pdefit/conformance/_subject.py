@@ -56,16 +56,16 @@ class Subject:
 
     @property
     def y1(self) -> PyTree:
-        """State at the end of the example, which has none of the symmetries that a first state may have."""
+        """State at the end of the example, without the symmetries that an initial state may have."""
         return jax.tree.map(lambda x: x[-1], self.film(0))
 
     @property
     def solver(self) -> diffrax.AbstractSolver:
-        """A solver of the order that the example states."""
+        """A solver of the order stated by the example."""
         return solver_for(self.example)
 
     def film(self, halvings: int) -> PyTree:
-        """States at the times of the example, each of its steps halved this many times."""
+        """States at the times of the example, with each of its steps halved `halvings` times."""
         if halvings not in self._films:
             self._films[halvings] = trajectory(self.example, halvings)
         return self._films[halvings]
@@ -83,7 +83,7 @@ def smooth(example: Example) -> Example:
 
 
 def solver_for(example: Example) -> diffrax.AbstractSolver:
-    """A solver of the order that an example states: exponential steps for waves and decay that are stiff."""
+    """A solver of the order stated by an example: exponential steps for stiff waves and decay."""
     order = example.time_order
     if isinstance(example.system, SpectralSystem) and order == 4:
         return ETDRK4()
@@ -123,17 +123,17 @@ def rates(system: Any, t: Any, y: PyTree) -> PyTree:
 
 
 def size(tree: PyTree) -> float:
-    """The largest absolute value of a tree; NaN if it holds one."""
+    """The largest absolute value of a tree; NaN if it contains a NaN."""
     return float(np.max([np.max(np.abs(x), initial=0.0) for x in map(np.asarray, jax.tree.leaves(tree))], initial=0.0))
 
 
 def gap(a: PyTree, b: PyTree) -> float:
-    """The largest difference of two trees."""
+    """The largest difference between two trees."""
     return size(jax.tree.map(lambda x, y: np.asarray(x) - np.asarray(y), a, b))
 
 
 def relative(a: PyTree, b: PyTree) -> float:
-    """The largest difference of two trees over the largest value of the second; 0 if both vanish."""
+    """The largest difference between two trees over the largest value of the second; 0 if both vanish."""
     difference, scale = gap(a, b), size(b)
     return difference / scale if scale > 0 else (0.0 if difference == 0 else float("inf"))
 

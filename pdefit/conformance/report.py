@@ -11,11 +11,11 @@ class Finding:
 
     **Arguments:**
 
-    - `name`: what was checked.
+    - `name`: the checked property.
     - `passed`: None if the check does not apply to this system.
-    - `measured`: the number that was found; None if there is none.
-    - `limit`: what the number is compared with, in words.
-    - `remedy`: what to do when the check fails; why it does not apply, if `passed` is None.
+    - `measured`: the measured number; None if there is none.
+    - `limit`: the limit of the number, in words.
+    - `remedy`: the remedy for a failed check; the reason if it does not apply.
     """
 
     name: str
@@ -45,13 +45,13 @@ def at_least(name: str, measured: float | int, limit: float | int, remedy: str) 
 
 
 def rates_near(name: str, rates: Sequence[float], order: int, within: float, remedy: str) -> Finding:
-    """Finding on orders of convergence, of which the worst counts.
+    """Finding on orders of convergence; the worst order counts.
 
     **Arguments:**
 
     - `name`, `remedy`: see `Finding`.
     - `rates`: log2 of the ratios of successive errors.
-    - `order`, `within`: the expected order, and how far a rate may be from it.
+    - `order`, `within`: the expected order, and the tolerated deviation of a rate.
     """
     worst = max(rates, key=lambda rate: abs(rate - order) if math.isfinite(rate) else math.inf)
     shown = ", ".join(f"{rate:.2f}" for rate in rates)
@@ -61,12 +61,12 @@ def rates_near(name: str, rates: Sequence[float], order: int, within: float, rem
 
 
 def not_applicable(name: str, why: str) -> Finding:
-    """Finding of a check that does not apply to a system, with the reason."""
+    """Finding for a check that does not apply to a system, with the reason."""
     return Finding(name, None, None, "", why)
 
 
 def broken(name: str, error: Exception) -> Finding:
-    """Finding of a check that could not be made because the system raised an error."""
+    """Finding for a check that failed because the system raised an error."""
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
     return Finding(name, False, None, "no error", f"it raised {type(error).__name__}: {reason}")
 
@@ -78,9 +78,9 @@ class Verification:
     **Arguments:**
 
     - `system`: name of its class.
-    - `verified`: false for a class without an example: nothing failed, but nothing was checked either.
+    - `verified`: false for a class without an example: no check failed, but none was made.
     - `findings`: results of the checks.
-    - `seconds`: time that all checks took, compilation included.
+    - `seconds`: the time of all checks, compilation included.
 
     As text it is a table; in an assertion of pytest the failures come first.
     """
@@ -102,7 +102,7 @@ class Verification:
 
     @property
     def headline(self) -> str:
-        """Number of passed checks, in one line."""
+        """Number of passed checks, on one line."""
         if not self.verified:
             return f"{self.system}: unverified, it has no example; implement pdefit.capabilities.AbstractVerifiable"
         count = sum(f.passed is not None for f in self.findings)

@@ -63,7 +63,7 @@ def verify(system_class: type[AbstractSystem]) -> Verification:
 
 
 def _findings(check: _Check, subject: Subject) -> Iterator[Finding]:
-    """Findings of one check; any error that the system raises becomes one of them."""
+    """Findings of one check; any error of the system becomes one of them."""
     try:
         yield from check(subject)
     except Exception as error:

@@ -1,17 +1,17 @@
-"""The section `fit` of summary.json: the size and structure of what a fit leaves over."""
+"""The section `fit` of summary.json: size and structure of the residuals of a fit."""
 
 import dataclasses
 from typing import Any
 
 
 def optional() -> Any:
-    """The default of an entry that is written only if it is known."""
+    """Default of an entry that is written only if it is known."""
     return dataclasses.field(default=None, metadata={"optional": True})
 
 
 @dataclasses.dataclass(frozen=True)
 class HeldOut:
-    """Frames that were kept out of a fit: chi2 per value, and the numbers of values and frames."""
+    """Held-out frames: chi2 per value, and the numbers of values and frames."""
 
     chi2_per_value: float | None = None
     values: int | None = None
@@ -20,7 +20,7 @@ class HeldOut:
 
 @dataclasses.dataclass(frozen=True)
 class CorrelationEntry:
-    """A correlation of residuals, as of `Correlation`."""
+    """A correlation of residuals, as in `Correlation`."""
 
     value: float | None = None
     spread: float | None = None
@@ -29,7 +29,7 @@ class CorrelationEntry:
 
 @dataclasses.dataclass(frozen=True)
 class StructureEntry:
-    """A test for smooth structure, as of `Structure`."""
+    """A test for smooth structure, as in `Structure`."""
 
     variable: str = ""
     where: str = ""
@@ -40,16 +40,16 @@ class StructureEntry:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FitSection:
-    """The residuals of a fit, of one recording or of all together. What a file lacks is None.
+    """Residuals of a fit, of one recording or of all together. Missing entries of a file are None.
 
     **Arguments:**
 
     - `chi2`, `values`, `chi2_per_value`: the sum of squared residuals, their number, and the ratio of both.
     - `whiteness`: correlations by variable and axis; None if they were not tested.
-    - `suspects`: held values that explain the structure, as of `Suspect`.
-    - `heldout`: the frames that were kept out of the fit; None without any.
+    - `suspects`: held values that explain the structure, as in `Suspect`.
+    - `heldout`: the held-out frames; None if there are none.
     - `structure`: tests for smooth structure, the surest first.
-    - `log_likelihood`: with its constant.
+    - `log_likelihood`: the log-likelihood with its constant.
     - `not_tested`: held values that were not tested, as sentences.
     """
 

@@ -1,4 +1,4 @@
-"""Facts about data that stand beside their values: how well sigma is known, and where the data come from."""
+"""Facts about data in addition to their values: the reliability of sigma, and the origin of the data."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,18 +15,17 @@ class Known:
     **Arguments:**
 
     - `sigma_known`: whether sigma was stated, or well estimated, before the fit; default True. Otherwise only the
-      structure of residuals is tested, and not their size. A sigma that a stage of the fit estimates is never known.
-    - `sigma_exact`: whether sigma is known to better than a percent, as of a twin; default False.
-    - `sigma_stated`: whether sigma was stated; default True. Otherwise residuals below a ten-thousandth of the range
-      of the data are residuals of data without noise.
+      structure of residuals is tested, not their size. A sigma estimated by a stage of the fit is never known.
+    - `sigma_exact`: whether sigma is known to better than a percent, as for a twin; default False.
+    - `sigma_stated`: whether sigma was stated; default True. Otherwise residuals below a ten-thousandth of the range of
+      the data mean that the data have no noise.
     - `unstated`: the variables without any sigma; default none.
     - `noiseless`: whether the data have no noise; default False.
-    - `same_cells`: whether the data were simulated on the cells of the model; default False. Finer cells then move the
+    - `same_cells`: whether the data were simulated on the grid of the model; default False. Finer cells then move the
       estimate away from its true value, and are not tried.
-    - `counts`: by variable of counts the values for one count (1, or the gain of a camera); default none. A scatter
-      beyond Poisson's law is then reported as such.
-    - `record`, `held`: the observations before frames were kept out of the fit, and the indices of these frames; default
-      none.
+    - `counts`: for variables that are counts, the value of one count (1, or the gain of a camera); default none. A
+      scatter beyond Poisson's law is then reported.
+    - `record`, `held`: the observations before frames were held out, and the indices of these frames; default none.
     """
 
     sigma_known: bool = True

@@ -1,4 +1,4 @@
-"""The noise of a record, estimated from the record alone."""
+"""Noise of a record, estimated from the record alone."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ _MEDIAN = 0.6744897501960817
 
 @dataclasses.dataclass(frozen=True)
 class NoiseEstimate:
-    """A standard deviation of noise that was estimated from a record.
+    """A noise standard deviation estimated from a record.
 
     **Arguments:**
 
     - `sigma`: the standard deviation, in the variable's unit.
     - `error`: its relative standard error.
-    - `order`: the order of the differences in time that it was found from.
+    - `order`: the order of the differences in time used.
     - `count`: the number of these differences.
-    - `settled`: whether higher orders find about the same. Otherwise sigma may contain the change of the signal between
-      frames, and is an upper bound.
+    - `settled`: whether higher orders give about the same value. Otherwise sigma may contain changes of the signal
+      between frames, and is an upper bound.
     """
 
     sigma: float
@@ -39,23 +39,22 @@ class NoiseEstimate:
 
 
 def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
-    """The standard deviation of a variable's noise, from divided differences in time.
+    """Standard deviation of a variable's noise, from divided differences in time.
 
     A difference of order k annihilates polynomials of degree k - 1, at irregular times too. With weights of unit length
-    it has the standard deviation of the noise itself. The estimate is the median of the absolute differences over
-    0.6745. So outliers do not count, nor does a front that passes a minority of the points. Missing values are left out
-    of each point's series.
+    its standard deviation equals the noise's. The estimate is the median absolute difference over 0.6745. So it ignores
+    outliers, and a front that passes a minority of the points. Missing values are left out of each point's series.
 
-    Differences are of second order where the signal is slow. Where it curves between frames, the order is the lowest
-    (up to 8) within one standard error of the smallest estimate.
+    Differences are of second order if the signal is slow. If it curves between frames, the order is the lowest (up to
+    8) within one standard error of the smallest estimate.
 
-    The limits of the method:
+    Limits of the method:
 
-    - One number describes a variable: the median noise of all its points.
+    - There is one number for a variable: the median noise of all its points.
     - Noise must be independent from frame to frame. A drift, or frames that share an exposure, count as signal, and
-      sigma comes out too small.
-    - What no order removes of a fast signal counts as noise: a thousandth of its amplitude with eight frames in a
-      period, three quarters with three. `settled` does not always show that.
+      sigma is then too small.
+    - The part of a fast signal that no order removes counts as noise: a thousandth of its amplitude with eight frames
+      in a period, three quarters with three. `settled` does not always reveal it.
 
     **Arguments:**
 
@@ -102,7 +101,7 @@ def estimate_noise(observations: Observations, name: str) -> NoiseEstimate:
 
 
 def _median(x: np.ndarray) -> float:
-    """The median of positive numbers. Differences of whole numbers have few values, between which it is interpolated."""
+    """Median of positive numbers; the few distinct values of integer differences are interpolated."""
     if np.median(x) == 0 or not np.all(np.isfinite(x)):
         return float(np.median(x))
     levels, counts = np.unique(np.round(x / x.max(), 9), return_counts=True)
@@ -111,7 +110,7 @@ def _median(x: np.ndarray) -> float:
 
 
 def _packed(ts: np.ndarray, values: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times and values (T, n) of every series with the observed ones first, and the number of observed ones (n,)."""
+    """Times and values (T, n) of every series with the observed ones first, and their numbers (n,)."""
     if mask.all():
         return np.broadcast_to(ts[:, None], values.shape), values, np.full(values.shape[1], ts.size)
     index = np.argsort(~mask, axis=0, kind="stable")
@@ -119,7 +118,7 @@ def _packed(ts: np.ndarray, values: np.ndarray, mask: np.ndarray) -> tuple[np.nd
 
 
 def _differences(times: np.ndarray, series: np.ndarray, counts: np.ndarray, order: int) -> np.ndarray:
-    """All divided differences of one order, (m,), each with weights of unit length."""
+    """All divided differences of one order, (m,), with weights of unit length."""
     windows = times.shape[0] - order
     if windows < 1:
         return np.zeros(0)
@@ -151,7 +150,7 @@ _LOOKED_AT, _FEWEST_DIGITS, _MOST_DIGITS = 5000, 3, 10
 
 
 def rounding_step(values: np.ndarray) -> tuple[float, str]:
-    """The step between the numbers of a record that was rounded, and what rounded it; 0 for numbers of full precision.
+    """Rounding step of a record, and what rounded it; 0 for numbers of full precision.
 
     **Arguments:** `values` (n,): measured values of one variable.
     """

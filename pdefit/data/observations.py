@@ -1,4 +1,4 @@
-"""A record: what an instrument measured, as plain arrays."""
+"""A record: the measured values of an instrument, as plain arrays."""
 
 from collections.abc import Callable, Mapping
 
@@ -22,18 +22,18 @@ _NO_SIGNAL = 1e-4
 class Observations(eqx.Module):
     """Values of named variables at increasing times, with masks and standard deviations.
 
-    `Observations.build` makes one from arrays in which NaN means missing.
+    `Observations.build` makes such a record from arrays in which NaN means missing.
 
     **Arguments:**
 
     - `ts`: the T times, increasing, (T,), in the system's time unit.
     - `values`: for each variable its values, (T, ...), in the model's unit; 0 if missing.
     - `mask`: for each variable whether each value was observed, of the shape of its values.
-    - `sigma`: for each variable one standard deviation of the noise, in the unit of its values. As many axes as they
-      have, and broadcastable to them.
-    - `positions`: for each variable that was measured at points of its own, their coordinates, (T, n, d) for points that
-      differ from time to time, else (1, n, d), in the unit of the grid's lengths; its values are (T, n). Those
-      on a raster have one more axis for each of its axes. Default none.
+    - `sigma`: for each variable the standard deviation of the noise, in the unit of its values, with as many axes as
+      the values and broadcastable to them.
+    - `positions`: for each variable measured at separate points, their coordinates, (T, n, d) for points that move,
+      else (1, n, d), in the grid's unit of length; its values are (T, n). Points on a raster have one more axis for
+      each of its axes. Default none.
     """
 
     ts: np.ndarray = eqx.field(converter=lambda t: np.asarray(t, np.float64))
@@ -56,8 +56,8 @@ class Observations(eqx.Module):
         - `ts`: the times, increasing, (T,), in the system's time unit.
         - `values`: for each variable an array, (T, ...), in the model's unit.
         - `sigma`: one standard deviation for all variables (default 1), or one entry for each: a number, (n,) along the
-          first axis after time, or an array that broadcasts to the values. One beside which all values vanish is refused.
-        - `positions`: for variables measured at points of their own, values (T, n), the coordinates of these points, (n, d)
+          first axis after time, or an array that broadcasts to the values. It must not exceed all values by far.
+        - `positions`: for variables measured at separate points, values (T, n), the coordinates of these points, (n, d)
           or (T, n, d). A point without a value may have any.
         """
         arrays = {name: np.asarray(value) for name, value in values.items()}
@@ -80,16 +80,16 @@ class Observations(eqx.Module):
         value: ArrayLike | Mapping[str, ArrayLike],
         sigma: Mapping[str, Numbers] | float = 1.0,
     ) -> "Observations":
-        """Observations from a list of points, each with its time, its place and what was measured there.
+        """Observations from a list of points, each with a time, a position and a value.
 
-        Points of one time, equal up to round-off, become one frame. Frames with fewer points than others are filled up
-        with missing ones.
+        Points of one time, equal up to round-off, become one frame. Frames with fewer points are padded with missing
+        ones.
 
         **Arguments:**
 
         - `t`: the time of each of N points, in any order, (N,), in the system's time unit.
-        - `x`: its coordinates, (N,) or (N, d), in the unit of the grid's lengths.
-        - `value`: what was measured, (N,), in the model's unit, as `u`; or a mapping of such arrays by variable. NaN
+        - `x`: the coordinates of the points, (N,) or (N, d), in the grid's unit of length.
+        - `value`: the measured values, (N,), in the model's unit, as `u`; or a mapping of such arrays by variable. NaN
           means missing.
         - `sigma`: one standard deviation for all variables (default 1), or one entry for each: a number, or one for
           each point, (N,).
@@ -147,9 +147,9 @@ class Observations(eqx.Module):
         )
 
     def with_nothing_at(self, t: float) -> "Observations":
-        """These observations, and an earlier or later time at which nothing is seen.
+        """These observations with one more time, earlier or later, at which nothing is observed.
 
-        A trajectory begins at the first of all times. So it begins at an earlier `t`, and runs on to a later one.
+        A trajectory begins at the first of all times. So it begins at an earlier `t`, or continues to a later one.
 
         **Arguments:** `t`: the time, in the unit of `ts`.
         """
@@ -168,22 +168,22 @@ class Observations(eqx.Module):
 
     @property
     def first_frame(self) -> int:
-        """The index of the first time with an observed value; 0 if there is none."""
+        """Index of the first time with an observed value; 0 if there is none."""
         masks = [np.asarray(m) for m in self.mask.values()]
         return next((i for i in range(self.ts.size) if any(m[i].any() for m in masks)), 0)
 
     @property
     def from_first_frame(self) -> "Observations":
-        """These observations without the first times, at which nothing is seen."""
+        """These observations without the first times at which nothing is observed."""
         return self.at(slice(first, None)) if (first := self.first_frame) else self
 
     def positions_at(self, i: int | Array) -> dict[str, Array]:
-        """Coordinates of the points of time `i` for each variable that has any, (n, d); 0 where one is missing."""
+        """Coordinates of the points at time `i`, for each variable with points, (n, d); 0 for missing points."""
         return {name: x[i if x.shape[0] > 1 else 0] for name, x in self.positions.items()}
 
     @property
     def measured_positions(self) -> dict[str, np.ndarray]:
-        """Coordinates of all points that have a value, for each variable that has any, (m, d)."""
+        """Coordinates of all points with a value, for each variable with points, (m, d)."""
 
         def measured(name: str, x: np.ndarray) -> np.ndarray:
             mask = np.asarray(self.mask[name])
@@ -206,11 +206,11 @@ class Observations(eqx.Module):
         )
 
     def with_sigma(self, sigma: Mapping[str, Numbers]) -> "Observations":
-        """The same values with other standard deviations, in the precision of those they replace.
+        """The same values with other standard deviations, in the precision of the old ones.
 
         **Arguments:**
 
-        - `sigma`: entries as of `build` for some of the variables. The remaining variables keep theirs.
+        - `sigma`: entries as in `build` for some of the variables. The other variables keep theirs.
         """
         aligned = {
             n: _align(np.asarray(s, float), self.values[n].shape).astype(self.sigma[n].dtype) for n, s in sigma.items()
@@ -219,14 +219,14 @@ class Observations(eqx.Module):
 
 
 def by_times(times: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray, float], np.ndarray]]:
-    """The different times of a list of points, and a function that groups an array by them.
+    """Distinct times of a list of points, and a function that groups an array by them.
 
-    That function takes an array, (N, ...), and the number that stands for points that are missing. It returns
-    (T, points, ...), where points of equal times keep their order.
+    That function takes an array, (N, ...), and the fill value for missing points. It returns (T, points, ...), where
+    points of equal times keep their order.
 
     **Arguments:**
 
-    - `times`: the finite time of each of N points, (N,). Those that agree up to round-off are one.
+    - `times`: the finite time of each of N points, (N,). Times that agree up to round-off count as one.
     """
     order = np.argsort(times, kind="stable")
     first = np.flatnonzero(np.diff(times[order], prepend=-np.inf) > 1e-12 * np.max(np.abs(times)))
@@ -246,7 +246,7 @@ def by_times(times: np.ndarray) -> tuple[np.ndarray, Callable[[np.ndarray, float
 
 
 def _placed(name: str, positions: Numbers, shape: tuple[int, ...]) -> Array:
-    """Positions with the axes (time, point, coordinate). Those of points that are missing are set to 0."""
+    """Positions with the axes (time, point, coordinate); 0 for missing points."""
     x = np.asarray(positions, float)
     x = x[None] if x.ndim == len(shape) else x
     if len(shape) < 2 or x.ndim != len(shape) + 1 or x.shape[0] not in (1, shape[0]) or x.shape[1:-1] != shape[1:]:
@@ -258,7 +258,7 @@ def _placed(name: str, positions: Numbers, shape: tuple[int, ...]) -> Array:
 
 
 def _demand_signal(values: Mapping[str, np.ndarray], sigma: Mapping[str, Numbers]) -> None:
-    """Refuse standard deviations beside which all values vanish: any model would fit. A weight of 1 is taken as it is."""
+    """Refuse standard deviations so large that any model would fit. A weight of 1 is accepted."""
     reach = {n: (float(np.max(np.abs(x))), np.min(np.asarray(sigma[n], float))) for n, x in values.items()}
     if reach and all(least != 1 and 0 < largest < _NO_SIGNAL * least for largest, least in reach.values()):
         name, (largest, least) = next(iter(reach.items()))
@@ -269,7 +269,7 @@ def _demand_signal(values: Mapping[str, np.ndarray], sigma: Mapping[str, Numbers
 
 
 def _align(sigma: np.ndarray, shape: tuple[int, ...]) -> Array:
-    """sigma with as many axes as its variable: (n,) belongs to the first axis after time, if that has n entries."""
+    """sigma with as many axes as its variable: (n,) is taken along the first axis after time, if its length is n."""
     if sigma.ndim == 1 and sigma.shape == shape[1:2]:
         sigma = sigma.reshape(-1, *(1,) * (len(shape) - 2))
     # a copy, since device_put may share memory, and the caller may write into it

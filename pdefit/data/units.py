@@ -50,25 +50,25 @@ class Conversion:
         return x if self == Conversion() else np.asarray(x * self.factor + self.offset)
 
     def deviations(self, x: np.ndarray) -> np.ndarray:
-        """Differences and standard deviations in the new unit. They are scaled, and no zero point is shifted."""
+        """Differences and standard deviations in the new unit: scaled, without a shift of the zero point."""
         return np.asarray(x * abs(self.factor))
 
 
 def conversion(unit: str | None, expected: str | None) -> Conversion:
     """The conversion from one unit to another.
 
-    Units are products of names with whole exponents: `mm`, `um`, `mm/s`, `mm s-1`, `mm^2/s`, `m**2`, `W/(m2 K)`, `10
-    um`, `%`. `degC` includes its zero point where it stands alone, and is refused in a product.
+    Units are products of names with integer exponents: `mm`, `um`, `mm/s`, `mm s-1`, `mm^2/s`, `m**2`, `W/(m2 K)`,
+    `10 um`, `%`. `degC` includes its zero point if it stands alone, and is refused in a product.
 
-    Where one side is None or "1", nothing is known of the unit, and values are taken as they are. The exception is per
-    cent of "1", which are divided by 100.
+    If one side is None or "1", the unit is unknown and values are not converted, except that per cent of "1" are
+    divided by 100.
 
     **Arguments:**
 
-    - `unit`: the unit of the values, such as a file states it.
+    - `unit`: the unit of the values, for example as stated in a file.
     - `expected`: the unit of the model.
 
-    **Errors:** PdefitError where one unit cannot become the other, or a text is no unit.
+    **Errors:** PdefitError if a unit cannot be converted to the other, or a text is no unit.
     """
     have, want = (_SPELLINGS.get(u.strip(), u.strip()) for u in (unit or "1", expected or "1"))
     if (have, want) == ("%", "1"):
@@ -82,16 +82,16 @@ def conversion(unit: str | None, expected: str | None) -> Conversion:
 
 @functools.lru_cache(maxsize=256)
 def unit_in_system(unit: str, length: str, time: str, name: str = "A parameter") -> str:
-    """The unit of a number in a system: the one that its class declares, with the system's own for `length` and `time`.
+    """Unit of a number in a system: the unit declared by its class, with the system's own for `length` and `time`.
 
     Equations combine numbers with the spacing of the grid and with rates, so a unit of lengths and times alone must be
     the system's: `mm^2/s` is refused on a grid in um. Any other unit, such as `mol/m^3`, stays as it is.
 
     **Arguments:**
 
-    - `unit`: as it is declared.
-    - `length`, `time`: the system's units; "1" where it has none.
-    - `name`: of what is declared, for errors.
+    - `unit`: the declared unit.
+    - `length`, `time`: the system's units; "1" if it has none.
+    - `name`: the name of what is declared, for errors.
 
     **Errors:** PdefitError for another unit of length or time than the system's.
     """
@@ -114,7 +114,7 @@ def unit_in_system(unit: str, length: str, time: str, name: str = "A parameter")
 
 
 def _powers(name: str) -> tuple[float, float] | None:
-    """The powers of length and time that a unit stands for; None for a unit of anything else, and of nothing."""
+    """Powers of length and time in a unit; None for a unit with other dimensions, or without any."""
     try:
         found: dict[str, Any] = dict(_quantity(name).dimensionality)
     except PdefitError:
@@ -125,7 +125,7 @@ def _powers(name: str) -> tuple[float, float] | None:
 
 
 def _agrees(name: str, lengths: float, times: float, length: str, time: str) -> bool:
-    """Test for a unit of lengths and times that is the system's own, as far as it has some."""
+    """True if a unit of lengths and times agrees with the system's own units."""
     own = [(unit, power) for unit, power in ((length, lengths), (time, times)) if power]
     try:
         factor = conversion(name, " ".join(f"({unit})^{power:g}" for unit, power in own)).factor
@@ -157,7 +157,7 @@ def _convert(have: str, want: str) -> Conversion:
 
 @functools.cache
 def _pint() -> "tuple[ModuleType, pint.UnitRegistry]":
-    """The library and its registry, loaded when they are first used, because they take half a second."""
+    """The library and its registry, loaded on first use because they take half a second."""
     import pint
 
     return pint, pint.UnitRegistry(cache_folder=None)
@@ -166,8 +166,8 @@ def _pint() -> "tuple[ModuleType, pint.UnitRegistry]":
 def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
     """A unit as a quantity of pint.
 
-    pint evaluates any expression, and never ends on some. So it is given a new text of numbers in floating point,
-    names, products, brackets and small whole exponents only.
+    pint evaluates any expression, and never terminates on some. So it receives a new text that contains only
+    floating-point numbers, names, products, brackets and small integer exponents.
     """
     if len(text) > _LONGEST:
         raise PdefitError(f"A unit of {len(text)} characters is no unit; write for example mm/s")
@@ -182,7 +182,7 @@ def _quantity(text: str) -> "pint.facets.plain.PlainQuantity":
 
 
 def is_unit(text: str) -> bool:
-    """Test for a unit that is known."""
+    """True if a text is a known unit."""
     try:
         return bool(_quantity(text))
     except PdefitError:
@@ -190,7 +190,7 @@ def is_unit(text: str) -> bool:
 
 
 def _written_for_pint(text: str) -> str:
-    """A unit in the syntax of Python. ValueError where it is none of the grammar."""
+    """A unit in Python syntax; ValueError if it does not follow the grammar."""
     text = _RAISED.sub(lambda raised: f"^{raised[0].translate(_DIGITS)} ", text).replace("**", "^").rstrip()
     written, position, ended = [], 0, False
     while position < len(text):

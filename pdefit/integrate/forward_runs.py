@@ -1,4 +1,4 @@
-"""Forward solutions of a system, and the numerical method that makes them."""
+"""Forward solutions of a system, and their numerical method."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Numerics(NamedTuple):
 
     - `solver`: the time stepping method, with a fixed number of stages.
     - `dt`: the largest constant step, in the system's time unit.
-    - `steps`: the tolerance of adaptive steps, which replace steps of `dt`.
+    - `steps`: the tolerance of adaptive steps, which replace constant steps `dt`.
     - `args`: exogenous inputs of the system.
     """
 
@@ -39,13 +39,13 @@ class Numerics(NamedTuple):
     args: PyTree = None
 
     def stepper(self, system: AbstractSystem) -> Stepper:
-        """One step of a system by this method."""
+        """Stepper of a system by this method."""
         return Stepper(system, self.solver, self.args)
 
     def bends(self, system: AbstractSystem, y0: PyTree, ts: np.ndarray, t0: float) -> np.ndarray:
-        """The times at which steps end because an input bends there, or beside a jump, (B,).
+        """Times at which steps end because of a bend or jump of an input, (B,).
 
-        **Arguments:** as of `grid`.
+        **Arguments:** as in `grid`.
         """
         if not (ts.size and ts[-1] > t0):
             return np.zeros(0)
@@ -57,13 +57,13 @@ class Numerics(NamedTuple):
         return found
 
     def _bends(self, inputs: Sequence[Course], ts: np.ndarray, t0: float) -> np.ndarray:
-        """The bends of inputs at which steps end."""
+        """Bends of inputs at which steps end."""
         return bends(edges_of(t0, ts)[0], self.dt if self.steps is None else np.inf, inputs)
 
     def passed(self, system: AbstractSystem, y0: PyTree, ts: np.ndarray) -> Passed:
-        """The input that constant steps from ts[0] on miss the most.
+        """The input that constant steps from ts[0] on resolve worst.
 
-        **Arguments:** as of `grid`.
+        **Arguments:** as in `grid`.
         """
         if self.steps is not None:
             return Passed()
@@ -73,14 +73,14 @@ class Numerics(NamedTuple):
     def grid(
         self, system: AbstractSystem, y0: PyTree, ts: np.ndarray, t0: float, ends: np.ndarray | None = None
     ) -> TimeGrid:
-        """The steps from t0 to the times ts by this method.
+        """Time grid from t0 to the times ts by this method.
 
         **Arguments:**
 
-        - `system`, `y0`: the equations and the state at t0, from which adaptive steps are chosen.
+        - `system`, `y0`: the equations and the state at t0, for which adaptive steps are chosen.
         - `ts` (I,): increasing times; the first may be t0 itself.
-        - `t0`: the start.
-        - `ends`: the bends of inputs in a longer record of which this is a part; by default those in this one.
+        - `t0`: the start time.
+        - `ends`: the bends of inputs in a longer record that contains this one; by default the bends in this record.
         """
         ends = self.bends(system, y0, ts, t0) if ends is None else ends
         if self.steps is None:
@@ -95,14 +95,14 @@ def choose_numerics(
     steps: Adaptive | None,
     args: PyTree = None,
 ) -> Numerics:
-    """The numerical method of forward runs, with what was left open chosen.
+    """Numerical method of forward runs, with all open choices made.
 
     **Arguments:**
 
-    - `problems`: systems with a state each. Constant steps are stable for all of them.
-    - `solver`: `None` is RK4.
-    - `dt`: `None` is 0.8 of the largest stable step, or as of `choose_steps` if a system states none.
-    - `steps`, `args`: as of `Numerics`.
+    - `problems`: systems, each with a state. Constant steps are stable for all of them.
+    - `solver`: the solver; `None` is RK4.
+    - `dt`: the step; `None` is 0.8 of the largest stable step, or as in `choose_steps` if a system states none.
+    - `steps`, `args`: as in `Numerics`.
     """
     demand_values([(system, (y0, args)) for system, y0 in problems])
     solver = RK4() if solver is None else solver
@@ -121,14 +121,14 @@ _STATES = Program(_run, lambda stepper, y0, grid: values_of(y0))
 
 
 def states(system: AbstractSystem, y0: PyTree, ts: np.ndarray, numerics: Numerics, *, t0: float) -> PyTree:
-    """The states at given times, stacked on a leading axis.
+    """States at given times, stacked on a leading axis.
 
     **Arguments:**
 
     - `system`: the equations.
     - `y0`: the state at t0.
     - `ts`: the times, increasing, (I,), in the system's time unit; the first may be t0 itself.
-    - `numerics`: the solver and its steps, which must be given.
+    - `numerics`: the solver and its steps, which must be set.
     - `t0`: the time of y0.
     """
     demand_float64()
@@ -145,11 +145,11 @@ def frames(
     t0: float,
     block: int = 32,
 ) -> Iterator[PyTree]:
-    """The states at given times, one after the other.
+    """States at given times, one after the other.
 
-    **Arguments:** as of `states`, and
+    **Arguments:** as in `states`, and
 
-    - `block`: how many states are held in memory.
+    - `block`: the number of states held in memory.
     """
     demand_float64()
     numerics = numerics._replace(solver=settle([(system, y0)], numerics.dt, numerics.solver))
@@ -168,5 +168,5 @@ def frames(
 
 @jax.jit
 def _frame(states: PyTree, i: int | Array) -> PyTree:
-    """One of several states, by one program."""
+    """One of several stacked states, by one program."""
     return jax.tree.map(lambda x: x[i], states)

@@ -1,4 +1,4 @@
-"""Preparation of a system: a protocol of kicks that brings it into a state worth observing, and its run."""
+"""Preparation of an initial state by a protocol of kicks, and its run."""
 
 import abc
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from pdefit.systems.system import AbstractSystem
 
 
 class AbstractPreparation(AbstractInitial):
-    """A protocol that ends in an initial state: a start, then kicks, each followed by a time in which the system runs.
+    """A protocol that ends in an initial state: a start, then kicks, each followed by a period of free evolution.
 
     A kick is a sudden change of the state, such as a stimulus. `pdefit.prepare` integrates the protocol. The command
     line keeps the resulting state in a cache, so that it is computed once.
@@ -37,19 +37,19 @@ class AbstractPreparation(AbstractInitial):
         **Arguments:**
 
         - `system`: the equations.
-        - `key`: of random starts.
+        - `key`: the key of random starts.
         """
 
     @abc.abstractmethod
     def kicks(self, system: Any, key: PRNGKeyArray) -> Sequence[tuple[Callable[[PyTree], PyTree], float]]:
-        """The kicks in their order, each with the time that the system runs after it, in its time unit.
+        """Kicks in order, each with the duration of the evolution after it, in the system's time unit.
 
-        A kick is a function from a state to a state that can be jitted.
+        A kick is a function from state to state that can be jitted.
 
         **Arguments:**
 
         - `system`: the equations.
-        - `key`: of random kicks.
+        - `key`: the key of random kicks.
         """
 
 
@@ -66,16 +66,16 @@ def prepare(
     dt: float | None = None,
     report: Callable[[int, int], object] = lambda done, kicks: None,
 ) -> PyTree:
-    """The state in which a protocol of kicks ends, in the precision of its start.
+    """State at the end of a protocol of kicks, in the precision of its start.
 
-    Steps are taken by the preparation's solver in float32. Any state that the system reaches is a legitimate start, so
-    accuracy would be of no use.
+    The preparation's solver takes steps in float32. Any state that the system reaches is a legitimate start, so higher
+    accuracy would be useless.
 
     **Arguments:**
 
     - `preparation`: the protocol: a start, and kicks with the times between them.
     - `system`: the equations.
-    - `key`: of random kicks.
+    - `key`: the key of random kicks.
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
     - `report`: called after every kick with the numbers of kicks done and of all kicks.
 

@@ -1,4 +1,4 @@
-"""Comparison of all sensitivity algorithms on one problem: accuracy, time, memory, and which one to use."""
+"""Comparison of all sensitivity algorithms on one problem: accuracy, time, memory, and a recommendation."""
 
 import dataclasses
 import math
@@ -32,7 +32,7 @@ _WORTH_EXACT, _WORTH_SMALLER = 2.0, 1.5
 
 
 def recommended(rows: Sequence["Measured"]) -> str:
-    """Recommendation in one sentence, of the gradients that are right and fit into memory."""
+    """The recommended algorithm in one sentence, among accurate gradients that fit into memory."""
     right = [r for r in rows if r.error is not None and r.error <= RIGHT and r.fits]
     if not right:
         return "no algorithm is right and fits this machine: use a smaller grid, or driver=hosted"
@@ -60,16 +60,17 @@ _RUNS, _SHARE = 3, 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Measurement of one sensitivity algorithm; None stands for what was not measured, and `remark` gives the reason.
+    """Measurement of one sensitivity algorithm; None for values not measured, with the reason in `remark`.
 
     **Arguments:**
 
-    - `algorithm`, `option`, `schedule`: its name, how the command line chooses it, and how it stores and recomputes
-      states.
-    - `error`: relative error of the gradient, against the reference; `accuracy` is the one that the algorithm promises.
-    - `seconds`: time of one gradient, compilation apart.
-    - `peak_bytes`: memory beside the arguments, by the compiler's account; `stored_states` is the number of states in
-      it.
+    - `algorithm`, `option`, `schedule`: its name, its option on the command line, and its scheme of storage and
+      recomputation.
+    - `error`: the relative error of the gradient against the reference; `accuracy` is the error that the algorithm
+      promises.
+    - `seconds`: the time of one gradient, without compilation.
+    - `peak_bytes`: memory apart from the arguments, by the compiler's account; `stored_states` is the number of states
+      in it.
     - `fits`: whether the whole record would fit into the memory of this machine.
     """
 
@@ -86,12 +87,12 @@ class Measured:
 
     @property
     def time(self) -> float | int:
-        """Seconds for a gradient; infinite where it did not run."""
+        """Seconds for a gradient; infinite if it did not run."""
         return math.inf if self.seconds is None else self.seconds
 
     @property
     def bytes(self) -> float | int:
-        """Bytes for a gradient; infinite where it did not run."""
+        """Bytes for a gradient; infinite if it did not run."""
         return math.inf if self.peak_bytes is None else self.peak_bytes
 
 
@@ -101,9 +102,9 @@ class Comparison:
 
     **Arguments:**
 
-    - `measured`, `reference`: one measurement for each algorithm, and the name of the one that errors refer to.
-    - `scope`: the numbers of `observations` (of how many, `of`) and `unknowns`, and the `dtype`.
-    - `verdict`: which algorithm to use and why, in one sentence.
+    - `measured`, `reference`: one measurement for each algorithm, and the name of the reference algorithm.
+    - `scope`: the numbers of `observations` (out of `of`) and `unknowns`, and the `dtype`.
+    - `verdict`: the recommended algorithm and the reason, in one sentence.
     - `steps`, `errors`: relative steps of central differences along a random direction, and their relative errors.
     - `ad_error`: relative error of automatic differentiation (forward mode) along that direction.
     """
@@ -117,7 +118,7 @@ class Comparison:
     ad_error: float
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line for each algorithm."""
+        """Table rows, one for each algorithm."""
         return [dataclasses.asdict(one) for one in self.measured]
 
     def record(self) -> dict[str, Any]:
@@ -144,14 +145,14 @@ def compare(
     """Error, time and memory of the gradient by every sensitivity algorithm, in float64.
 
     Algorithms that would take too long are measured on the first observations of the record, or left out. The reference
-    is the adjoint that stores everything, or the checkpointed one where that does not fit.
+    is the adjoint that stores everything, or the checkpointed one if that does not fit.
 
     **Arguments:**
 
     - `functional`, `theta` (p,): the objective, whose own adjoint is measured too, and the point (default: the guess).
-    - `seconds`: about the time to spend, compilation apart.
+    - `seconds`: the approximate time to spend, without compilation.
     - `memory`: bytes that the machine can hold (default: all that are free).
-    - `said`: called with the name of what is measured next.
+    - `said`: called with the name of the next measurement.
     """
     whole = cast(functional, jnp.float64)
     theta = whole.theta0 if theta is None else jnp.asarray(theta, jnp.float64)
@@ -180,7 +181,7 @@ def compare(
 
 
 def _candidates(functional: Functional) -> list[_Candidate]:
-    """All algorithms, the reference first; the functional's own adjoint is the last if it is none of these."""
+    """All algorithms, the reference first; the functional's own adjoint comes last if it is none of these."""
     candidates = [
         _Candidate("store-all", "adjoint=store_all", StoreAll()),
         _Candidate("checkpointed", "adjoint=checkpointed", Checkpointed()),
@@ -199,7 +200,7 @@ def _candidates(functional: Functional) -> list[_Candidate]:
 
 
 def _count(functional: Functional, tried: Trial, candidates: list[_Candidate], seconds: float) -> int:
-    """Number of observations on which the algorithms of moderate cost can be run within this time."""
+    """Number of observations for which the algorithms of moderate cost finish within this time."""
     costs = [gradient_cost(with_adjoint(functional, c.adjoint), tried) for c in candidates]
     needed = sum(_RUNS * cost.seconds for cost in costs if cost.seconds < 20 * cost.seconds_forward)
     total = functional.observations.ts.size
@@ -209,7 +210,7 @@ def _count(functional: Functional, tried: Trial, candidates: list[_Candidate], s
 def _measured(
     candidate: _Candidate, part: Functional, whole: Functional, theta: Array, tried: Trial, seconds: float, room: float
 ) -> tuple[Measured, Array | None]:
-    """One row, still without its error, and the gradient; None where it would take too long or does not fit."""
+    """One row, without its error, and the gradient; None if it would take too long or does not fit."""
     functional = with_adjoint(part, candidate.adjoint)
     cost, adjoint = gradient_cost(functional, tried), functional.runner.adjoint
     row = Measured(
@@ -258,7 +259,7 @@ def _timed(run: Callable[[], Array]) -> tuple[Array, float]:
 
 
 def _reconstruction(functional: Functional, theta: Array) -> str:
-    """Remark on how accurately the state is reconstructed backward in time."""
+    """Remark on the accuracy of the state reconstructed backward in time."""
     off = np.asarray(_reconstructed(functional, theta))
     grid = functional.layout.time_grid
     worst, at = float(off.max()), float(np.ravel(grid.start)[int(off.argmax())])
@@ -282,7 +283,7 @@ def _reconstructed(functional: Functional, theta: Array) -> Array:
 
 
 def _v_curve(functional: Functional, theta: Array, gradient: Array) -> tuple[tuple[float, ...], float]:
-    """Relative errors of central differences for every step along a random direction, and that of a tangent."""
+    """Relative errors of central differences for every step along a random direction, and of a tangent."""
     functional = with_adjoint(functional, Checkpointed())
     v = direction(functional.controls, theta, jax.random.key(0))
     slopes, slope = _quotients_and_slope(functional, theta, v)

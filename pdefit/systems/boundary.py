@@ -1,7 +1,7 @@
-"""Boundary conditions of a cell-centred grid, at both ends of an axis or at each by itself.
+"""Boundary conditions of a cell-centred grid, for both ends of an axis or for each end.
 
 A value is a number, an array along the edge, a function of time such as `TimeSeries`, or the name of an input in
-`args`. `CartesianGrid.at` puts the values at one time in its place, which the operators expect.
+`args`. `CartesianGrid.at` replaces it by its value at one time, which the operators expect.
 """
 
 import abc
@@ -51,12 +51,12 @@ class AbstractBoundary(eqx.Module):
 
     @abc.abstractmethod
     def outer_differences(self, u: Array, axis: int, spacing: float) -> tuple[Array, Array] | None:
-        """The derivative of a field across the first and the last face of an axis, times the spacing.
+        """Derivative of a field across the first and the last face of an axis, times the spacing.
 
         **Arguments:**
 
         - `u`: the field, of the grid's shape.
-        - `axis`: the number of the axis.
+        - `axis`: the index of the axis.
         - `spacing`: the size of a cell along the axis, in length units.
 
         **Returns:** two arrays of extent 1 along the axis; None if both are zero.
@@ -64,16 +64,16 @@ class AbstractBoundary(eqx.Module):
 
     @abc.abstractmethod
     def period(self, u: Array, axis: int) -> Array:
-        """One period of the field when it is continued beyond its ends as the homogeneous condition demands.
+        """One period of the field, extended beyond its ends by the homogeneous boundary condition.
 
         **Arguments:**
 
         - `u`: the field, of the grid's shape.
-        - `axis`: the number of the axis along which it is continued.
+        - `axis`: the index of the axis of extension.
         """
 
     def homogeneous(self: Boundary) -> Boundary:
-        """The condition with 0 as the value that it demands."""
+        """The homogeneous boundary condition, with the value 0."""
         return dataclasses.replace(self, value=0.0) if hasattr(self, "value") else self
 
 
@@ -91,9 +91,9 @@ class Periodic(AbstractBoundary):
 
 
 class AbstractEnd(AbstractBoundary):
-    """A condition that may hold at one end of an axis alone. It holds at both ends if it is given for the axis.
+    """A condition that may hold at one end of an axis only. Given for the axis, it holds at both ends.
 
-    `parity` is how a field that obeys the homogeneous condition continues beyond the end: 1 evenly, -1 oddly, None
+    `parity` is the extension of a field that satisfies the homogeneous condition: 1 for even, -1 for odd, None for
     neither.
     """
 
@@ -114,12 +114,12 @@ class NoFlux(AbstractEnd):
 
 
 class Neumann(AbstractEnd):
-    """The condition du/dn = value on the outer faces, with the outward normal n. What flows in is D value.
+    """The condition du/dn = value on the outer faces, with the outward normal n. The inflow is D value.
 
     **Arguments:**
 
-    - `value`: the slope, in the unit of u over length: a number, an array along the edge, a function of time, or the name
-      of an input in `args`.
+    - `value`: the slope, in the unit of u over length: a number, an array along the edge, a function of time, or the
+      name of an input in `args`.
     """
 
     parity: ClassVar[int | None] = 1
@@ -204,13 +204,13 @@ class Ends(AbstractBoundary):
 
 
 def closed_ends(boundary: AbstractBoundary) -> tuple[bool, bool]:
-    """A test of the first and the last face of an axis for closed ones, which no flux crosses."""
+    """For the first and the last face of an axis, whether it is closed to fluxes."""
     first, last = (boundary.lower, boundary.upper) if isinstance(boundary, Ends) else (boundary, boundary)
     return isinstance(first, NoFlux), isinstance(last, NoFlux)
 
 
 def _continued(u: Array, axis: int, lower: int | None, upper: int | None) -> Array:
-    """One period of a field of these parities at its ends; of 4 n cells where they differ."""
+    """One period of a field with these parities at its ends; of 4 n cells if they differ."""
     if lower is None or upper is None:
         raise _neither()
     mirrored = jnp.flip(u, axis) if upper > 0 else -jnp.flip(u, axis)

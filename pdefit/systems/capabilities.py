@@ -1,6 +1,6 @@
-"""Optional interfaces of a system, each a base class with a method or two.
+"""Optional interfaces of a system, each a base class with one or two methods.
 
-A system derives from those that it can honour. The core and the tests look for them with `isinstance`.
+A system derives from those that it supports. The core and the tests detect them with `isinstance`.
 """
 
 import abc
@@ -18,17 +18,17 @@ from pdefit.systems.system import AbstractSystem
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A small run of a system with the orders of convergence that it should show, from which the system is verified.
+    """A small run of a system with the expected orders of convergence, for the system's verification.
 
     At the smallest resolution it should take less than a second.
 
     **Arguments:**
 
-    - `system`: the equations with parameters that run.
+    - `system`: the equations with working parameters.
     - `y0`: the state at `ts[0]`.
     - `ts`: the times, increasing, (n,), in the system's time unit.
     - `dt`: the step, in the same unit.
-    - `space_order`: the order in the size of a cell; None if there is no grid.
+    - `space_order`: the order in the cell size; None if there is no grid.
     - `time_order`: the order in the step.
     """
 
@@ -41,12 +41,12 @@ class Example:
 
 
 class AbstractVerifiable(eqx.Module):
-    """A system that brings its own example for `verify`. Without one it is listed as unverified."""
+    """A system with its own example for `verify`. Without one it is listed as unverified."""
 
     @classmethod
     @abc.abstractmethod
     def example(cls, resolution: int) -> Example:
-        """An example run, with moving fronts where the system has fronts.
+        """An example run, with moving fronts if the system has fronts.
 
         **Arguments:**
 
@@ -55,7 +55,7 @@ class AbstractVerifiable(eqx.Module):
 
 
 class AbstractRefinable(eqx.Module):
-    """A system whose fields on a finer grid can be averaged to a coarser one, such as the cells of an instrument."""
+    """A system whose fields on a finer grid can be averaged to a coarser one, such as an instrument's cells."""
 
     @abc.abstractmethod
     def coarsen(self, y: PyTree, factor: int | float) -> PyTree:
@@ -64,8 +64,8 @@ class AbstractRefinable(eqx.Module):
         **Arguments:**
 
         - `y`: the state.
-        - `factor`: the number of cells of a block along every axis, by which the shape can be divided. A fraction such
-          as 1.5 makes blocks that share cells.
+        - `factor`: the number of cells of a block along every axis; it divides the shape. A fraction such as 1.5 makes
+          blocks that share cells.
         """
 
 
@@ -74,11 +74,11 @@ class AbstractConstrained(eqx.Module):
 
     @abc.abstractmethod
     def project(self, y: PyTree) -> PyTree:
-        """The nearest state that obeys the constraint. It is applied to initial states."""
+        """The nearest state that satisfies the constraint. It is applied to initial states."""
 
 
 class AbstractConservative(eqx.Module):
-    """A system with conserved quantities, which its verification follows along a run."""
+    """A system with conserved quantities, which its verification checks along a run."""
 
     @abc.abstractmethod
     def invariants(self, y: PyTree) -> dict[str, Array]:
@@ -86,7 +86,7 @@ class AbstractConservative(eqx.Module):
 
 
 class AbstractExact(eqx.Module):
-    """A system with a known exact solution, which its verification compares with."""
+    """A system with a known exact solution, for its verification."""
 
     @abc.abstractmethod
     def exact(self, t: Float[Array, ""]) -> PyTree:
@@ -102,11 +102,11 @@ class AbstractMechanical(eqx.Module):
 
     @abc.abstractmethod
     def velocities(self, y: PyTree) -> PyTree:
-        """The velocities v = x' of a state, in the tree and shapes of x."""
+        """The velocities v = x' of a state, with the tree and shapes of x."""
 
     @abc.abstractmethod
     def acceleration(self, t: Array, x: PyTree, args: PyTree) -> PyTree:
-        """The acceleration a(t, x), in the tree and shapes of x. It must not depend on v.
+        """The acceleration a(t, x), with the tree and shapes of x. It must not depend on v.
 
         **Arguments:**
 
@@ -121,9 +121,9 @@ class AbstractMechanical(eqx.Module):
 
 
 class AbstractSwitched(eqx.Module):
-    """Equations with switches (thresholds), to which automatic differentiation is blind if they are hard.
+    """Equations with switches (thresholds), which automatic differentiation does not see if they are hard.
 
-    `is_smooth` is whether the switches of this system are smooth already.
+    `is_smooth` is whether the switches of this system are already smooth.
     """
 
     is_smooth: eqx.AbstractVar[bool]
@@ -138,28 +138,28 @@ class AbstractStable(eqx.Module):
 
     @abc.abstractmethod
     def stable_step(self, y: PyTree) -> float:
-        """The largest stable step of the explicit Euler method at the state y, in the system's time unit."""
+        """Largest stable step of the explicit Euler method at the state y, in the system's time unit."""
 
 
 class AbstractReduced(eqx.Module):
-    """Systems whose equations have a part that depends on parameters alone, such as the rotation of a force."""
+    """A system with a part that depends on parameters alone, such as the rotation of a force."""
 
     @abc.abstractmethod
     def reduced(self) -> AbstractSystem:
-        """An equal system with that part computed, of which every run makes its steps."""
+        """An equivalent system with its parameter-dependent part precomputed, used for the steps of every run."""
 
 
 class AbstractDataState(eqx.Module):
-    """A system that finds whole states from observations of a part of them."""
+    """A system that constructs whole states from partial observations."""
 
     @abc.abstractmethod
     def init_from_data(self, observations: Observations, index: int = 0) -> PyTree:
-        """A state from what was observed at one time and around it.
+        """A state from observations at one time and around it.
 
         **Arguments:**
 
         - `observations`: the record.
-        - `index`: the state is wanted at `observations.ts[index]`; by default at the start of the record.
+        - `index`: the index in `observations.ts` of the required state; by default the start of the record.
         """
 
 
@@ -170,12 +170,12 @@ class AbstractDriven(eqx.Module):
     def driven_by(
         self, observations: Observations, frames: np.ndarray
     ) -> tuple[AbstractSystem, Observations, tuple[str, ...]]:
-        """The system with its inputs, the record without what the system took from it, and remarks for the user.
+        """The system with its inputs, the record without the values used for them, and remarks for the user.
 
         **Arguments:**
 
         - `observations`: the record.
-        - `frames`: the indices of the times that may be read, increasing. The remaining times are kept to judge the fit.
+        - `frames`: the increasing indices of times that may be read. The other times are held out to judge the fit.
         """
 
 
@@ -184,7 +184,7 @@ class AbstractDataGuess(eqx.Module):
 
     @abc.abstractmethod
     def guess_from_data(self, parameter: str, observations: Observations) -> np.ndarray | None:
-        """A guess of a parameter, of its shape and in its unit; None if the data do not show it.
+        """A guess of a parameter, with its shape and unit; None if the data do not determine it.
 
         **Arguments:**
 
@@ -200,7 +200,7 @@ class AbstractDiagnosed(eqx.Module):
     def diagnostics(self, t: Array, y: PyTree) -> dict[str, Array]:
         """Scalars of a state, by name.
 
-        Names such as `nusselt_bottom` and `nusselt_top` begin with the quantity: those that share it share a panel.
+        Names such as `nusselt_bottom` and `nusselt_top` begin with the quantity, and share its panel.
 
         **Arguments:**
 
@@ -210,11 +210,11 @@ class AbstractDiagnosed(eqx.Module):
 
 
 class AbstractDerived(eqx.Module):
-    """A system with derived fields, such as the pressure of a flow. Films of runs hold them, too."""
+    """A system with derived fields, such as the pressure of a flow. Films of runs include them."""
 
     @abc.abstractmethod
     def derived(self, t: Array, y: PyTree) -> dict[str, Array]:
-        """The derived fields by name.
+        """Derived fields by name; empty if there are none.
 
         **Arguments:**
 
@@ -228,11 +228,11 @@ class AbstractDerived(eqx.Module):
 
 
 class AbstractBaseline(eqx.Module):
-    """A system with its own baseline forecast, such as an expert would try first.
+    """A system with its own baseline forecast, such as an expert's first attempt.
 
     Forecasts are compared with it first, then with the last measured frame.
 
-    `baseline_name` is the name of that forecast in tables.
+    `baseline_name` is the name of the baseline in tables.
     """
 
     baseline_name: eqx.AbstractClassVar[str]

@@ -12,17 +12,17 @@ class FieldCoords:
     **Arguments:**
 
     - `dims`: the name of each axis.
-    - `coords`: for each dimension its values (n,): positions of cells as numbers, or labels such as names of bodies.
+    - `coords`: the values along each dimension, (n,): positions of cells as numbers, or labels such as names of bodies.
     - `unit`: the unit of the field; default "1".
     - `long_name`: the field in words, for pictures and files.
-    - `coord_units`: for each dimension the unit of its values; "1" for one that is left out.
-    - `vector`, `component`: for a component of a vector the vector's name, such as `velocity`, and the name of the axis
-      along which it points, such as `x`. Pictures then have arrows.
-    - `radius`: of a sphere, in the length of vectors on it, where the two dimensions are its colatitude and longitude in
-      radians; 0 if there is no sphere.
+    - `coord_units`: the unit of each dimension's values; default "1".
+    - `vector`, `component`: for a component of a vector, the vector's name, such as `velocity`, and the name of the
+      axis along which it points, such as `x`. Pictures then show arrows.
+    - `radius`: the radius of a sphere, in the length unit of vectors on it, if the two dimensions are its colatitude
+      and longitude in radians; 0 if there is no sphere.
     - `view`: the plugin that draws fields on these axes, such as `sphere`, by its file view.py; empty for maps and lines.
 
-    A dimension of positions on the faces between cells ends in `_face`, such as `x_face`, along the axis `x`.
+    A dimension of positions on the faces between cells ends in `_face`, such as `x_face` along the axis `x`.
     """
 
     dims: tuple[str, ...]
@@ -37,16 +37,16 @@ class FieldCoords:
 
     @classmethod
     def numbered(cls, name: str, shape: tuple[int, ...], unit: str = "1") -> "FieldCoords":
-        """Axes with running numbers, called `name_0`, `name_1` and so on.
+        """Axes with indices instead of positions, named `name_0`, `name_1` and so on.
 
-        **Arguments:** `name`, `shape`, `unit`: of the field.
+        **Arguments:** `name`, `shape`, `unit`: the name, shape and unit of the field.
         """
         axes = {f"{name}_{i}": np.arange(n) for i, n in enumerate(shape)}
         return cls((*axes,), axes, unit)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of points along each axis."""
+        """Number of points along each axis."""
         return tuple(self.coords[dim].size for dim in self.dims)
 
     @property

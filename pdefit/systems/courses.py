@@ -1,4 +1,4 @@
-"""Courses of the inputs that a vector field reads, as steps in time are compared with them."""
+"""Courses of the inputs that a vector field reads, for a comparison with time steps."""
 
 from typing import Any, NamedTuple
 
@@ -26,8 +26,8 @@ class Course(NamedTuple):
     - `name`: the path of the input.
     - `knots`: the times at which it may bend, (K,).
     - `curve`: a piecewise polynomial between them, with m components.
-    - `may_move`: whether it is read at another time than the step's, which may depend on an unknown.
-    - `size`: the mean distance from its median over the record; 0 for an input that is constant to round-off.
+    - `may_move`: whether it is read at a shifted time, which may depend on an unknown.
+    - `size`: the mean absolute deviation from its median over the record; 0 for an input that is constant to round-off.
     """
 
     name: str
@@ -37,23 +37,23 @@ class Course(NamedTuple):
     size: float = 0.0
 
     def at(self, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n m"]:
-        """The values at times, (n, m)."""
+        """Values at given times, (n, m)."""
         return self.curve(np.clip(t, self.knots[0], self.knots[-1]))
 
     def integral(self, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n m"]:
-        """The integrals from the first knot to times, (n, m)."""
+        """Integrals from the first knot to given times, (n, m)."""
         inside = np.clip(t, self.knots[0], self.knots[-1])
         return self.curve.antiderivative()(inside) + (t - inside)[:, None] * self.curve(inside)
 
 
 def courses(system: AbstractSystem, y0: PyTree, args: PyTree, t0: float, t1: float) -> list[Course]:
-    """The series and interpolants that a vector field reads between two times, found by tracing it once.
+    """Time series and interpolants that a vector field reads between two times, found by one trace.
 
-    Those in `args` and in the system that the trace does not meet are taken as read at t.
+    Inputs in `args` and in the system that the trace does not find are assumed to be read at t.
 
     **Arguments:**
 
-    - `system`, `y0`, `args`: the equations, a state and the exogenous inputs, with their present numbers.
+    - `system`, `y0`, `args`: the equations, a state and the exogenous inputs, with their present values.
     - `t0`, `t1`: the ends of the record, in the system's time unit.
     """
     ts, read, at_t = np.linspace(t0, t1, _SAMPLES), [], []
@@ -78,13 +78,13 @@ def courses(system: AbstractSystem, y0: PyTree, args: PyTree, t0: float, t1: flo
 
 
 def _is_input(x: Any) -> bool:
-    """A test for an input in time with numbers, which a compiled part of the vector field hides."""
+    """True for a time-dependent input with known values, which a compiled part of the vector field may hide."""
     is_one = isinstance(x, TimeSeries) or isinstance(x, Interpolant) and x.times is not None
     return is_one and not is_traced((x.times, x.values))
 
 
 def _read(system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> list[tuple[Any, Any]]:
-    """The inputs that a vector field reads at a time, each with the time at which it is read."""
+    """Inputs that a vector field reads at a time, each with the time at which it is read."""
     token = READINGS.set(readings := [])
     try:
         system.vector_field(t, y, args)
@@ -95,12 +95,12 @@ def _read(system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> list[tup
 
 @eqx.filter_jit
 def _times(system: AbstractSystem, y0: PyTree, args: PyTree, ts: Array | np.ndarray) -> list[Array]:
-    """The times at which each input is read, for all times of steps."""
+    """Times at which each input is read, for all times of steps."""
     return jax.vmap(lambda t: [jnp.asarray(at, jnp.float64) for _, at in _read(system, t, y0, args)])(ts)
 
 
 def _course(name: str, read: TimeSeries | Interpolant, ts: np.ndarray, at: np.ndarray) -> Course:
-    """The course of an input that is read at the times `at` by steps at the times `ts`."""
+    """Course of an input that is read at the times `at` by steps at the times `ts`."""
     delay, values = np.mean(ts - at), np.asarray(read.values, float)
     knots, values = np.asarray(read.times, float) + delay, values.reshape(len(values), -1)
     if read.method == "linear" or knots.size == 2:

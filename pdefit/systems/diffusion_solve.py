@@ -1,4 +1,4 @@
-"""The inverse of an implicit step of diffusion by Fourier transforms, and the modes of the discrete Laplacian."""
+"""Implicit diffusion steps by Fourier transforms, and the modes of the discrete Laplacian."""
 
 from collections.abc import Callable
 
@@ -13,21 +13,20 @@ from pdefit.systems.grid import CartesianGrid
 
 
 def diffusion_solve(grid: CartesianGrid, D: Array, h: Array, u: Array) -> Array:
-    """The inverse of an implicit step of diffusion: (1 - h D lap)^-1 u, by Fourier transforms.
+    """Solution of an implicit diffusion step, (1 - h D lap)^-1 u, by Fourier transforms.
 
-    It is the exact inverse with the *discrete* `laplacian`, for every mixture of periodic, no-flux, Neumann and
-    Dirichlet ends. Robin ends are refused. A boundary value counts as 0, because what it adds is no linear part. The
+    It is the exact inverse for the *discrete* `laplacian`, with every mixture of periodic, no-flux, Neumann and
+    Dirichlet ends. Robin ends are refused. A boundary value counts as 0, because its contribution is not linear. The
     result is differentiable in D, h and u.
 
-    A field with no-flux (Dirichlet) conditions, followed by its mirror image (its negative mirror image), is periodic.
-    With one of each it is so after the negative of both, too.
-    Plane waves diagonalise differences between periodic neighbours: their eigenvalue is sum_axis -(2 / dx)^2 sin^2(pi k
-    / m) for wave number k of m points.
+    A field with no-flux (Dirichlet) conditions, extended by its even (odd) mirror image, is periodic. With one
+    condition of each kind it is periodic after its negative is appended, too. Plane waves diagonalise differences
+    between periodic neighbours: their eigenvalue is sum_axis -(2 / dx)^2 sin^2(pi k / m) for wave number k of m points.
 
     **Arguments:**
 
     - `grid`: the cells and their boundary conditions.
-    - `D`: the diffusivity, a scalar, in length squared over time. One that varies in space is refused.
+    - `D`: the diffusivity, a scalar, in length squared over time. A spatially varying one is refused.
     - `h`: the time of the implicit step, a scalar.
     - `u`: the field, of the grid's shape.
     """
@@ -40,7 +39,7 @@ def diffusion_solve(grid: CartesianGrid, D: Array, h: Array, u: Array) -> Array:
 
 
 def to_modes(grid: CartesianGrid, u: Array) -> Array:
-    """The plane waves of a field that is continued beyond the walls, in which the Laplacian is diagonal.
+    """Plane-wave coefficients of a field extended beyond the walls, in which the Laplacian is diagonal.
 
     **Arguments:**
 
@@ -53,7 +52,7 @@ def to_modes(grid: CartesianGrid, u: Array) -> Array:
 
 
 def from_modes(grid: CartesianGrid, modes: Array) -> Array:
-    """The field of its plane waves, the inverse of `to_modes`."""
+    """Field from its plane-wave coefficients, the inverse of `to_modes`."""
     u = jnp.fft.irfftn(modes, s=_periods(grid))
     for axis, n in enumerate(grid.shape):
         u = lax.slice_in_dim(u, 0, n, axis=axis)
@@ -61,17 +60,17 @@ def from_modes(grid: CartesianGrid, modes: Array) -> Array:
 
 
 def laplacian_eigenvalues(grid: CartesianGrid) -> np.ndarray:
-    """The eigenvalues of the discrete Laplacian, one for each plane wave of `to_modes`."""
+    """Eigenvalues of the discrete Laplacian, one for each plane wave of `to_modes`."""
     return -_squared(grid, np.sin)
 
 
 def squared_wave_numbers(grid: CartesianGrid) -> np.ndarray:
-    """The squared wave number of each plane wave of `to_modes`, in one over length squared."""
+    """Squared wave number of each plane wave of `to_modes`, in one over length squared."""
     return _squared(grid, lambda half: np.minimum(half, np.pi - half))
 
 
 def _squared(grid: CartesianGrid, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """The sum over axes of the squares of 2 of(k dx / 2) / dx, for wave numbers k from 0 to 2 pi / dx."""
+    """Sum over axes of the squares of 2 of(k dx / 2) / dx, for wave numbers k from 0 to 2 pi / dx."""
     values = np.zeros(())
     for axis, (m, spacing) in enumerate(zip(_periods(grid), grid.spacing, strict=True)):
         # the transform of a real field has only half of the wave numbers along the last axis
@@ -81,7 +80,7 @@ def _squared(grid: CartesianGrid, of: Callable[[np.ndarray], np.ndarray]) -> np.
 
 
 def _periods(grid: CartesianGrid) -> tuple[int, ...]:
-    """The number of cells of one period along every axis."""
+    """Number of cells of one period along every axis."""
     cells = jax.ShapeDtypeStruct(grid.shape, float)
     return tuple(
         jax.eval_shape(lambda u, b=b, i=i: b.period(u, i), cells).shape[i] for i, b in enumerate(grid.boundaries)

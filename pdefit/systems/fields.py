@@ -1,4 +1,4 @@
-"""Systems whose state is a tuple of scalar fields on one grid, each declared by itself."""
+"""Systems whose state is a tuple of scalar fields on one grid, each with its own declaration."""
 
 import dataclasses
 from typing import Any
@@ -29,16 +29,16 @@ def field(*, unit: str = "1", doc: str = "", diffusivity: str | float | None = N
     **Arguments:**
 
     - `unit`: the unit of the field, for files and pictures; default "1". Values of a file are converted to it.
-      Lengths as of `parameter`.
+      Lengths as in `parameter`.
     - `doc`: the field in words, for files and pictures.
     - `diffusivity`: the name of a parameter, or a number; None for a field that does not diffuse. Only
-      `ReactionDiffusion` reads it.
+      `ReactionDiffusion` uses it.
     """
     return FieldInfo(unit, doc, diffusivity)
 
 
 def declared_fields(state: PyTree) -> dict[str, FieldInfo]:
-    """The declarations of a state's fields by name, in the order of its leaves."""
+    """Declarations of a state's fields by name, in the order of its leaves."""
     declared = getattr(type(state), "_field_defaults", {})
     if not declared or tuple(declared) != type(state)._fields:
         raise TypeError(
@@ -52,7 +52,7 @@ class AbstractFieldSystem(AbstractSystem, AbstractRefinable):
     """Equations for scalar fields at the points of one grid.
 
     The state is a `NamedTuple` of arrays of the grid's shape, each declared with `pdefit.field`. Coordinates, units and
-    averages over coarser cells follow from that.
+    averages over coarser cells follow from these declarations.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Fluxes through the faces of the cells of a `CartesianGrid`: what leaves one cell enters the next."""
+"""Conservative fluxes through the faces of the cells of a `CartesianGrid`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from pdefit.systems.grid import CartesianGrid
 
 
 class Uncoupled(CartesianGrid):
-    """A grid whose cells exchange what they do, with derivatives that leave this out: each cell is a system of its own.
+    """A grid whose cells exchange fluxes, but whose derivatives neglect the exchange: each cell is differentiated alone.
 
-    For derivatives of one cell's unknowns where neighbours are known well. Not for values, which are the same.
+    For derivatives in one cell's unknowns if its neighbours are well known. Values are unchanged.
     """
 
     @classmethod
     def of_grid(cls, grid: CartesianGrid) -> "Uncoupled":
-        """The same grid without its couplings.
+        """The grid without couplings in its derivatives.
 
         **Arguments:** `grid`: the cells and their boundary conditions.
         """
@@ -29,13 +29,13 @@ class Uncoupled(CartesianGrid):
 
 
 def face_differences(grid: CartesianGrid, u: Array, axis: int) -> Array:
-    """The derivative du/dx on the faces normal to an axis, of which there is one more than cells.
+    """Derivative du/dx on the faces normal to an axis, of which there is one more than cells.
 
     **Arguments:**
 
     - `grid`: the cells and their boundary conditions.
     - `u`: the field, of the grid's shape.
-    - `axis`: the number of the axis.
+    - `axis`: the index of the axis.
     """
     u = lax.stop_gradient(u) if isinstance(grid, Uncoupled) else u
     lower, upper = neighbours(u, axis)
@@ -44,28 +44,28 @@ def face_differences(grid: CartesianGrid, u: Array, axis: int) -> Array:
 
 
 def face_divergence(grid: CartesianGrid, flux: Array, axis: int) -> Array:
-    """The derivative d(flux)/dx at cell centres.
+    """Derivative d(flux)/dx at cell centres.
 
     **Arguments:**
 
     - `grid`: the cells.
-    - `flux`: values on the faces normal to the axis, as of `face_differences`.
-    - `axis`: the number of the axis.
+    - `flux`: values on the faces normal to the axis, as in `face_differences`.
+    - `axis`: the index of the axis.
     """
     lower, upper = neighbours(flux, axis)
     return (upper - lower) * (1 / grid.spacing[axis])
 
 
 def neighbours(u: Array, axis: int) -> tuple[Array, Array]:
-    """All entries along an axis but the last, and all but the first."""
+    """All entries along an axis except the last, and all except the first."""
     n = u.shape[axis]
     return lax.slice_in_dim(u, 0, n - 1, axis=axis), lax.slice_in_dim(u, 1, n, axis=axis)
 
 
 def on_faces(inner: Array, outer: tuple[Array, Array] | None, axis: int) -> Array:
-    """Values on all faces, from those between cells and those on the first and the last face (None: 0).
+    """Values on all faces, from inner faces and from the first and the last face (None: 0).
 
-    Zeros padded and added compile into one loop with whatever comes next; a concatenation does not.
+    Padding with zeros and adding compile into one loop with the next operation; concatenation does not.
     """
     faces = pad(inner, 1, 1, axis)
     if outer is None:
@@ -80,13 +80,14 @@ def pad(u: Array, before: int, after: int, axis: int) -> Array:
 
 
 def face_values(grid: CartesianGrid, u: Array, axis: int, limited: bool = False) -> Array:
-    """Values on the faces normal to an axis: the mean of two cells, and at an outer face what the nearest cells say.
+    """Values on the faces normal to an axis: means of two cells, and extrapolated from the nearest cells at outer faces.
 
     **Arguments:**
 
-    - `grid`, `u`, `axis`: as of `face_differences`; no boundary condition is used but whether the axis is periodic.
-    - `limited`: an outer face lies on the line through two cells, and differs by at most half from its own, so that no sign
-      changes. Otherwise it makes the difference in the outer cell the one-sided one of second order.
+    - `grid`, `u`, `axis`: as in `face_differences`; of boundary conditions only periodicity is used.
+    - `limited`: whether an outer value is the linear extrapolation from two cells, changed by at most half of the
+      cell's value, so that no sign changes. Otherwise it makes the difference in the outer cell one-sided of second
+      order.
     """
     inner, (first, last) = jnp.add(*neighbours(u, axis)) / 2, edges(u, axis)
     if grid.boundaries[axis].wraps:
@@ -101,7 +102,7 @@ def face_values(grid: CartesianGrid, u: Array, axis: int, limited: bool = False)
 
 
 def open_faces(grid: CartesianGrid, axis: int, conducting: Array | None = None) -> Array:
-    """1 on faces normal to an axis with a flux: not on faces of `NoFlux` ends, nor of blocks."""
+    """Mask of faces normal to an axis that allow a flux: 0 on faces of `NoFlux` ends and of blocks."""
     inside = jnp.ones(grid.shape, bool) if conducting is None else conducting
     (first, last), shut = edges(inside, axis), closed_ends(grid.boundaries[axis])
     if grid.boundaries[axis].wraps:
@@ -111,11 +112,11 @@ def open_faces(grid: CartesianGrid, axis: int, conducting: Array | None = None) 
 
 
 def div(grid: CartesianGrid, v: Array | Sequence[ArrayLike]) -> Array:
-    """The divergence dv_x/dx + dv_y/dy + ... at cell centres, of what crosses the faces of a cell.
+    """Divergence dv_x/dx + dv_y/dy + ... at cell centres, from fluxes through the faces of a cell.
 
-    A face has the mean of its two cells. Through a `NoFlux` end the normal component is 0, whatever v is beside it. Any
-    other end has what the nearest cells say, with second order. So div(grad u) agrees with `laplacian` at every end, but
-    its stencil is wider: prefer `diffuse`.
+    A face has the mean of its two cells. At a `NoFlux` end the normal component is 0, whatever v is. Other ends are
+    extrapolated from the nearest cells, with second order. So div(grad u) agrees with `laplacian` at every end, but its
+    stencil is wider: prefer `diffuse`.
 
     **Arguments:**
 
@@ -130,18 +131,18 @@ def div(grid: CartesianGrid, v: Array | Sequence[ArrayLike]) -> Array:
 def advect(grid: CartesianGrid, velocity: ArrayLike | Sequence[ArrayLike], u: Array) -> Array:
     """Advection div(velocity u) at cell centres, from central fluxes through faces.
 
-    Nothing is carried through a `NoFlux` end. Other ends have the u that their condition says: `Dirichlet` states what flows
-    in, and `Neumann(0.0)` lets out what arrives. A rate of change has it with the minus sign: u_t = div(D grad u) - div(v
-    u) is `diffuse(grid, D, u) - advect(grid, v, u)`.
+    Nothing is advected through a `NoFlux` end. Other ends have the u of their condition: `Dirichlet` states the inflow,
+    and `Neumann(0.0)` is an outflow. In a rate of change it has a minus sign: u_t = div(D grad u) - div(v u) is
+    `diffuse(grid, D, u) - advect(grid, v, u)`.
 
-    Not for fronts that are sharper than the grid: where |v| dx / D is above 2 the result may oscillate. Take more cells
-    there, or add the diffusivity |v| dx / 2, which makes it upwind of first order.
+    Not for fronts sharper than the grid: if |v| dx / D is above 2 the result may oscillate. Use more cells there, or
+    add the diffusivity |v| dx / 2, which makes the scheme upwind of first order.
 
     **Arguments:**
 
     - `grid`: the cells and their boundary conditions.
     - `velocity`: one component for each axis, in length over time: numbers, or fields of the grid's shape.
-    - `u`: the field that is carried, of the grid's shape.
+    - `u`: the advected field, of the grid's shape.
     """
     out, held = jnp.zeros_like(u), lax.stop_gradient(u) if isinstance(grid, Uncoupled) else u
     for axis, through in enumerate(_through(grid, velocity, jnp.result_type(u, float))):
@@ -153,7 +154,7 @@ def advect(grid: CartesianGrid, velocity: ArrayLike | Sequence[ArrayLike], u: Ar
 
 
 def _through(grid: CartesianGrid, v: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None) -> list[Array]:
-    """The normal components of a vector field on the faces, for each axis."""
+    """Normal components of a vector field on the faces, for each axis."""
     parts = [jnp.asarray(x, dtype) for x in (v if isinstance(v, Sequence) else jnp.atleast_1d(v))]
     if len(parts) != grid.ndim or any(x.shape not in ((), grid.shape) for x in parts):
         raise PdefitError(

@@ -1,4 +1,4 @@
-"""A uniform periodic grid with derivatives in Fourier space, and equations whose stiff linear part is diagonal there."""
+"""A uniform periodic grid with spectral derivatives, and equations with a stiff part diagonal in Fourier space."""
 
 import abc
 from typing import ClassVar
@@ -20,7 +20,7 @@ class FourierGrid(AbstractGrid):
     """A periodic box whose fields are sums of plane waves. Values live at points, `origin + i spacing`.
 
     Derivatives are exact for every field that the grid resolves. A real field of n points along the last axis has
-    n // 2 + 1 modes there, as of `jax.numpy.fft.rfftn`.
+    n // 2 + 1 modes there, as in `jax.numpy.fft.rfftn`.
 
     **Arguments:**
 
@@ -65,24 +65,24 @@ class FourierGrid(AbstractGrid):
         return jnp.fft.rfftn(u)
 
     def from_modes(self, modes: Array) -> Array:
-        """The real field of its Fourier modes, the inverse of `to_modes`."""
+        """The real field with given Fourier modes, the inverse of `to_modes`."""
         return jnp.fft.irfftn(modes, s=self.shape)
 
     def numbers(self, axis: int) -> np.ndarray:
-        """The number of periods of every mode along an axis, as an array that broadcasts against modes."""
+        """Number of periods of every mode along an axis, as an array that broadcasts against modes."""
         n, last = self.shape[axis], self.ndim - 1
         count = np.arange(n // 2 + 1) if axis == last else np.rint(np.fft.fftfreq(n, 1 / n))
         return count.reshape([-1 if i == axis else 1 for i in range(self.ndim)])
 
     def symbol(self, order: int = 1, axis: int = 0) -> Array:
-        """The factor (i k)^order by which a derivative multiplies the modes, real for even orders.
+        """Fourier symbol (i k)^order of a derivative, real for even orders.
 
-        As numbers of Python do, it takes the precision of the modes or parameters that it multiplies.
+        Like Python numbers, it takes the precision of the modes or parameters that it multiplies.
 
         **Arguments:**
 
         - `order`: the order of the derivative; default 1.
-        - `axis`: the axis along which it is taken; default 0.
+        - `axis`: the axis of differentiation; default 0.
         """
         return _of_any_precision(self._factor(order, axis))
 
@@ -95,7 +95,7 @@ class FourierGrid(AbstractGrid):
         return 1j * (-1.0) ** (order // 2) * np.where(2 * np.abs(count) == n, 0.0, waves) ** order
 
     def laplacian_symbol(self) -> Array:
-        """The factor -|k|^2 by which the Laplacian multiplies the modes, in any precision as `symbol`."""
+        """Fourier symbol -|k|^2 of the Laplacian, in any precision like `symbol`."""
         return _of_any_precision(sum((self._factor(2, axis) for axis in range(self.ndim)), start=np.zeros(())))
 
     def derivative(self, u: Array, order: int = 1, axis: int = 0) -> Array:
@@ -104,18 +104,18 @@ class FourierGrid(AbstractGrid):
         **Arguments:**
 
         - `u`: the field, of the grid's shape.
-        - `order`, `axis`: as of `symbol`.
+        - `order`, `axis`: as in `symbol`.
         """
         return self.from_modes(self.to_modes(u) * self.symbol(order, axis))
 
     def dealias(self, modes: Array) -> Array:
         """The modes without the upper third along every axis.
 
-        Products of two such fields have no error in the modes that are left (the 2/3 rule).
+        Products of two such fields have no aliasing error in the remaining modes (the 2/3 rule).
 
         **Arguments:**
 
-        - `modes`: Fourier modes, as of `to_modes`.
+        - `modes`: Fourier modes, as in `to_modes`.
 
         Source: S. A. Orszag, J. Atmos. Sci. 28:1074 (1971), doi:10.1175/1520-0469(1971)028<1074:OTEOAI>2.0.CO;2.
         """
@@ -126,7 +126,7 @@ class FourierGrid(AbstractGrid):
 
 
 def _of_any_precision(values: np.ndarray) -> Array:
-    """Constants in the weak type of JAX. Strong ones in double precision would widen a state in single precision."""
+    """Constants in the weak type of JAX. Strong double precision would widen a single precision state."""
     with jax.ensure_compile_time_eval():
         return jnp.full(values.shape, values.dtype.type(0).item()).at[...].set(values)
 
@@ -153,7 +153,7 @@ class SpectralSystem(AbstractFieldSystem, AbstractDiagonal):
 
         For example `State(self.grid.symbol(1) * self.grid.to_modes(-(y.u**2) / 2))` for -u u_x.
 
-        **Arguments:** as of `AbstractSystem.vector_field`.
+        **Arguments:** as in `AbstractSystem.vector_field`.
         """
 
     def vector_field(self, t, y, args):

@@ -36,7 +36,7 @@ def _boundaries(value: Any) -> Any:
 
 
 class AbstractGrid(eqx.Module):
-    """A box filled with points at equal distances along each of one to three axes.
+    """A box of equally spaced points along each of one to three axes.
 
     `shape` is the number of points along each axis, `extent` the edge lengths of the box, and `origin` its lower corner,
     both in `length_unit`.
@@ -68,20 +68,20 @@ class AbstractGrid(eqx.Module):
     @property
     @abc.abstractmethod
     def periodic(self) -> tuple[bool, ...]:
-        """For each axis whether its ends are neighbours."""
+        """Periodicity of each axis."""
 
     @abc.abstractmethod
     def axis(self, i: int) -> np.ndarray:
-        """The positions of the points along axis i, (n,), in `length_unit`."""
+        """Positions of the points along axis i, (n,), in `length_unit`."""
 
     def coarsen(self, u: Array, factor: int | float) -> Array:
-        """A field on a grid with fewer points along every axis, as an instrument with larger cells measures it.
+        """A field on a grid with fewer points along every axis, as measured with larger cells.
 
         **Arguments:**
 
         - `u`: the field, of the grid's shape.
-        - `factor`: the number of points for one of the coarser grid along every axis, by which the shape can be divided;
-          a fraction such as 1.5 if values are averages over cells.
+        - `factor`: the number of points for one of the coarser grid along every axis; it divides the shape. It may be a
+          fraction such as 1.5 if values are averages over cells.
         """
         if any(not is_whole(n / factor) for n in self.shape):
             raise ValueError(f"coarsen expects a shape divisible by {factor}, but got {self.shape}")
@@ -93,7 +93,7 @@ class AbstractGrid(eqx.Module):
 
     @abc.abstractmethod
     def prolonged(self, u: np.ndarray) -> np.ndarray:
-        """A field on a grid with twice as many points along every axis, of which `coarsen` makes the field again.
+        """A field on a grid with twice as many points along every axis; `coarsen` inverts it.
 
         **Arguments:**
 
@@ -135,15 +135,15 @@ class AbstractGrid(eqx.Module):
 
 
 class CartesianGrid(AbstractGrid):
-    """A box filled with cells of equal size. Values live at cell centres, `origin + (i + 1/2) spacing`.
+    """A box of equal cells. Values live at cell centres, `origin + (i + 1/2) spacing`.
 
     **Arguments:**
 
     - `shape`: the number of cells along each of one to three axes, at least 2.
     - `extent`: the edge lengths of the box, in `length_unit`.
     - `origin`: the lower corner of the box, in `length_unit`; default 0.
-    - `boundary`: one condition for all axes, or one for each; default `NoFlux()`. A mapping from fields to these if
-      the fields of a `ReactionDiffusion` have conditions of their own.
+    - `boundary`: one condition for all axes, or one for each; default `NoFlux()`. A mapping from fields to these if the
+      fields of a `ReactionDiffusion` have separate conditions.
     - `length_unit`: the unit of lengths; default "1".
     """
 
@@ -160,7 +160,7 @@ class CartesianGrid(AbstractGrid):
 
     @property
     def boundaries(self) -> tuple[AbstractBoundary, ...]:
-        """The condition of each axis."""
+        """Boundary condition of each axis."""
         if isinstance(self.boundary, dict):
             raise PdefitError(
                 "Each field has boundary conditions of its own on this grid; take that of a field, grid.of(name)"
@@ -186,17 +186,17 @@ class CartesianGrid(AbstractGrid):
         return dataclasses.replace(self, boundary=self.boundary[field])
 
     def at(self, t: Array | float, args: PyTree) -> "CartesianGrid":
-        """The grid with the values of its boundary conditions at one time, or itself if no value depends on time.
+        """The grid with the values of its boundary conditions at one time; unchanged if no value depends on time.
 
         **Arguments:**
 
         - `t`: the time, in the system's time unit.
-        - `args`: exogenous inputs, among which are those that boundary values name.
+        - `args`: exogenous inputs, including those named by boundary values.
         """
         return self._with(lambda value: value_at(value, t, args), is_input)
 
     def homogeneous(self) -> "CartesianGrid":
-        """The grid with boundary conditions whose values are 0."""
+        """The grid with homogeneous boundary conditions (values 0)."""
         return self._with(lambda boundary: boundary.homogeneous(), lambda x: isinstance(x, AbstractBoundary))
 
     def _with(self, change: Callable[[Any], Any], is_leaf: Callable[[Any], bool]) -> "CartesianGrid":

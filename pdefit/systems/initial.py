@@ -1,4 +1,4 @@
-"""Initial states that a system makes of its parameters."""
+"""Initial states that a system computes from its parameters."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -30,13 +30,14 @@ class AbstractInitial(eqx.Module):
 class OwnInitial(AbstractInitial):
     """Rule of an initial state: `AbstractSystem.init` at the present parameters.
 
-    For an initial state that contains an unknown number, such as the first infected. It follows the parameters of a fit,
-    and a constraint of the system is projected. Not for a state that does not depend on them: that is `y0` itself.
+    For an initial state that contains an unknown parameter, such as the first infected. It follows the parameters of a
+    fit, and is projected onto a constraint of the system. Not for a state that does not depend on them: that is `y0`
+    itself.
 
     **Arguments:**
 
-    - `key`: of random states; default `jax.random.key(0)`.
-    - `hold`: the fields that keep their value in the state that is given, such as unknown ones; default none.
+    - `key`: the key of random states; default `jax.random.key(0)`.
+    - `hold`: the fields that keep their value in the given state, such as unknown ones; default none.
     """
 
     # numbers, which members and recordings may differ in
@@ -48,7 +49,7 @@ class OwnInitial(AbstractInitial):
         self.hold = dict.fromkeys(hold)
 
     def state(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
-        """The state of a system with its present parameters, as of `Steady.state`."""
+        """The state of a system with its present parameters, as in `Steady.state`."""
         made = system.init(jax.random.wrap_key_data(self.key))
         new = named_fields(system.project(made) if isinstance(system, AbstractConstrained) else made)
         given = named_fields(y)
@@ -61,20 +62,20 @@ class OwnInitial(AbstractInitial):
 
 
 class Steady(AbstractInitial):
-    """Rule of an initial state: a steady state of all fields that are not held.
+    """Rule of an initial state: the steady state of all fields that are not held.
 
-    For gates at a given voltage, and for networks at rest. It follows the parameters of a fit: a value that moves the
-    steady state moves the start of the trajectory too. Not for fields that their neighbours shape: cells of a grid are
-    taken one by one, as if each were surrounded by its like.
+    For gates at a given voltage, and for networks at rest. It follows the parameters of a fit: a parameter that moves
+    the steady state also moves the start of the trajectory. Not for fields coupled to their neighbours: cells of a grid
+    are solved one by one, as if all their neighbours were equal.
 
     Iterations are implicit steps in a pseudo-time that grow as the rates fall, from the state of `AbstractSystem.init`.
-    So totals that the equations conserve are the totals of that state. The last steps are as good as those of Newton, and
-    have the derivative of the implicit function theorem.
+    So totals that the equations conserve are those of that state. The last steps are as accurate as Newton's, and have
+    the derivative of the implicit function theorem.
 
     **Arguments:**
 
-    - `hold`: by field its value, one number or an array of its shape; None for its own in the state that is given, such
-      as that of an unknown initial field. By default all fields stand still.
+    - `hold`: the held fields, each with one number or an array of its shape; None for its value in the given state,
+      such as an unknown initial field. By default all fields are steady.
     - `time`: the time at which inputs act, in the system's time unit; default 0.
 
     Source: C. T. Kelley, D. E. Keyes, SIAM J. Numer. Anal. 35:508 (1998), doi:10.1137/S0036142996304796.
@@ -88,20 +89,20 @@ class Steady(AbstractInitial):
         self.time = jnp.asarray(time, float)
 
     def state(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
-        """The state of a system with its present parameters.
+        """State of a system with its present parameters.
 
         **Arguments:**
 
         - `system`: the equations.
-        - `y`: a state, whose held fields count and whose free fields begin the iterations.
+        - `y`: a state, whose held fields are kept and whose free fields start the iterations.
         - `args`: the inputs of the equations.
         """
         return self._steady_state(system, y, args)[0]
 
     def checked(self, system: AbstractSystem, y: PyTree, args: PyTree = None) -> PyTree:
-        """The state of a system as of `state`.
+        """The state of a system as in `state`.
 
-        **Errors:** PdefitError if a field is unknown or none is left to stand still, or if no state was found.
+        **Errors:** PdefitError if a field is unknown, if all fields are held, or if no state was found.
         """
         fields = named_fields(y)
         if missing := [name for name in self.hold if name not in fields]:
@@ -117,7 +118,7 @@ class Steady(AbstractInitial):
         return found
 
     def _steady_state(self, system: AbstractSystem, y: PyTree, args: PyTree) -> tuple[PyTree, Float[Array, ""]]:
-        """The state, and the change of its last iteration as a part of the largest values on the way."""
+        """The state, and the change of its last iteration relative to the largest values so far."""
         given, tree = named_fields(y), jax.tree.structure(y)
         for name, value in self.hold.items():
             if value is not None:
@@ -137,7 +138,7 @@ class Steady(AbstractInitial):
             return join([moving[name] for name in free])
 
         def change(z: Array, scale: Array, known: tuple[AbstractSystem, dict[str, Array], PyTree]) -> Array:
-            """The implicit step from z, as long as z takes to change by its scale."""
+            """The implicit step from z, with z over its rate of change as step size."""
             f, slope = jax.linearize(lambda z: rates(z, known), z)
             columns = jax.vmap(lambda e: slope(jnp.broadcast_to(e, z.shape)))(jnp.eye(z.shape[-1], dtype=z.dtype))
             jacobian = jnp.moveaxis(columns, 0, -1)
@@ -166,12 +167,12 @@ class Steady(AbstractInitial):
 
 
 def _largest(z: Array) -> Array:
-    """The size of every unknown, of all cells together."""
+    """Size of every unknown, over all cells."""
     return jnp.max(jnp.abs(z).reshape(-1, z.shape[-1]), axis=0)
 
 
 def _part(change: Array, scale: Array) -> Array:
-    """The largest change as a part of the scale of its unknown."""
+    """Largest change relative to the scale of its unknown."""
     return jnp.max(change / jnp.where(scale > 0, scale, 1.0))
 
 

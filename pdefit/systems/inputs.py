@@ -41,12 +41,12 @@ class Inputs(eqx.Module, Mapping):
 
 
 def is_input(value: Any) -> bool:
-    """Test for a function of time, or the name of an input."""
+    """True for a function of time, or the name of an input."""
     return isinstance(value, str) or callable(value)
 
 
 def value_at(value: Any, t: Array | float, args: PyTree) -> Any:
-    """The number or array that a value stands for at a time.
+    """Number or array of a boundary or input value at a time.
 
     **Arguments:**
 

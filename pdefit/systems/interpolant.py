@@ -1,4 +1,4 @@
-"""Fields of time and space between knots."""
+"""Fields of time and space, interpolated between knots."""
 
 import functools
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _METHODS = {"linear": "linear", "cubic": "smooth"}
 class Interpolant(eqx.Module):
     """A field of time and space that interpolates values at knots, such as an unknown force.
 
-    Outside of its knots it keeps the value of the nearest end, unless the axis is periodic. It is linear in `values`,
+    Outside its knots it keeps the value of the nearest end, unless the axis is periodic. It is linear in `values`,
     which can be a control. The knots are constants.
 
     Methods:
@@ -33,12 +33,12 @@ class Interpolant(eqx.Module):
 
     **Arguments:**
 
-    - `values`: the values, (K_t, K_1, ..., K_d, ...): an axis for each axis of knots, then components. Without `times`
+    - `values`: the values, (K_t, K_1, ..., K_d, ...): one axis for each axis of knots, then components. Without `times`
       there is no axis K_t.
     - `times`: the knots in time, increasing, (K_t,), in the system's time unit; None for a field constant in time.
-    - `axes`: for each of d axes of space its knots, increasing, (K_i,), in its length unit.
+    - `axes`: the knots along each of d spatial axes, increasing, (K_i,), in its length unit.
     - `method`: `linear` or `cubic`; default `cubic`.
-    - `periods`: for each axis of space its period, in its length unit, or None; default None for all.
+    - `periods`: the period of each spatial axis, in its length unit, or None; default None for all.
 
     Source: R. Keys, IEEE Trans. Acoust. 29:1153 (1981), doi:10.1109/TASSP.1981.1163711.
     """
@@ -85,12 +85,12 @@ class Interpolant(eqx.Module):
 
         **Arguments:**
 
-        - `knots`: the numbers of knots, first in time where `times` are given, then along each axis of space.
-        - `extent`, `origin`: the lengths of the box and its lower corner, as of a grid; origin 0 by default.
+        - `knots`: the numbers of knots, first in time if `times` are given, then along each spatial axis.
+        - `extent`, `origin`: the lengths of the box and its lower corner, as in a grid; default origin 0.
         - `times`: the first and the last time; None for a field constant in time.
         - `components`: the shape of a value at a point; default () for a number.
-        - `method`: as of `Interpolant`.
-        - `periodic`: whether axes of space are periodic, for all or for each; default False.
+        - `method`: as in `Interpolant`.
+        - `periodic`: whether spatial axes are periodic, for all or for each; default False.
         """
         d, wraps = len(extent), np.broadcast_to(periodic, len(extent)).tolist()
         if len(knots) != d + (times is not None):
@@ -106,14 +106,14 @@ class Interpolant(eqx.Module):
         return cls(np.zeros((*knots, *components)), between, axes, method, periods)
 
     def __call__(self, t: Any, points: Sequence[Any]) -> Array:
-        """The field at one time and at all combinations of coordinates, (n_1, ..., n_d, ...) with components last.
+        """Field at one time and at all combinations of coordinates, (n_1, ..., n_d, ...) with components last.
 
-        Coordinates may be traced. Weights of NumPy arrays are constants of a program.
+        Coordinates may be traced. With NumPy coordinates, the weights are constants of the program.
 
         **Arguments:**
 
-        - `t`: the time, in the system's time unit. A field constant in time does not look at it.
-        - `points`: for each axis of space the coordinates, (n_i,), in its length unit.
+        - `t`: the time, in the system's time unit; ignored by a field constant in time.
+        - `points`: the coordinates along each spatial axis, (n_i,), in its length unit.
         """
         if len(points) != len(self.axes):
             raise PdefitError(f"An interpolant expects coordinates along {len(self.axes)} axes, but got {len(points)}")
@@ -138,7 +138,7 @@ class Interpolant(eqx.Module):
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _weights(knots: tuple[float, ...], period: float | None, method: str, dtype: Any, x: Array) -> Array:
-    """The weights of the values at the knots of one axis, for a coordinate (K,) or for each of many (n, K)."""
+    """Weights of the values at the knots of one axis, for one coordinate (K,) or for many (n, K)."""
     places, unit = np.asarray(knots), np.eye(len(knots), dtype=dtype)
     if period is not None:
         # one more knot before the first and two after the last are all that a cubic reaches

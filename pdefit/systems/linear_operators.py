@@ -1,4 +1,4 @@
-"""Linear operators that a system brings along: a stiff linear part, and the smoothing of its own fields."""
+"""Linear operators of a system: a stiff linear part, and the smoothing of its own fields."""
 
 import abc
 
@@ -10,18 +10,18 @@ from jaxtyping import Array, Float, Int, PyTree
 
 
 class AbstractSplit(eqx.Module):
-    """Equations y' = N(t, y) + L y with a stiff linear part L, as IMEX solvers need them.
+    """Equations y' = N(t, y) + L y with a stiff linear part L, for IMEX solvers.
 
     `vector_field` is the sum of `explicit` and `linear`. L does not depend on time, and a transform diagonalises it.
-    What a boundary adds (Dirichlet values) belongs to N. A system whose L diffuses on a grid takes
+    Boundary contributions (Dirichlet values) belong to N. A system whose L is diffusion on a grid can use
     `pdefit.diffusion_solve`.
     """
 
     @abc.abstractmethod
     def explicit(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
-        """The part N(t, y) that is not stiff, in the tree and shapes of y.
+        """The non-stiff part N(t, y), with the tree and shapes of y.
 
-        **Arguments:** as of `AbstractSystem.vector_field`.
+        **Arguments:** as in `AbstractSystem.vector_field`.
         """
 
     @abc.abstractmethod
@@ -30,7 +30,7 @@ class AbstractSplit(eqx.Module):
 
     @abc.abstractmethod
     def linear_solve(self, y: PyTree, h: Array) -> PyTree:
-        """The exact solution z of the implicit step (1 - h L) z = y.
+        """Exact solution z of the implicit step (1 - h L) z = y.
 
         **Arguments:**
 
@@ -42,26 +42,26 @@ class AbstractSplit(eqx.Module):
 class AbstractDiagonal(AbstractSplit):
     """Equations y' = N(t, y) + L y whose linear part is diagonal in a basis: Fourier modes, cosines, harmonics.
 
-    Eigenvalues may be complex, as for waves. The implicit solve of IMEX solvers follows, and the matrix
-    exponentials of `ETDRK4`.
+    Eigenvalues may be complex, as for waves. The implicit solve of IMEX solvers and the matrix exponentials of `ETDRK4`
+    follow.
     """
 
     @abc.abstractmethod
     def to_modes(self, y: PyTree) -> PyTree:
-        """The coefficients of a state in the basis, real or complex arrays in the tree of y."""
+        """Coefficients of a state in the basis, real or complex arrays with the tree of y."""
 
     @abc.abstractmethod
     def from_modes(self, modes: PyTree) -> PyTree:
-        """The state with given coefficients, the inverse of `to_modes`."""
+        """State with given coefficients, the inverse of `to_modes`."""
 
     @abc.abstractmethod
     def eigenvalues(self) -> PyTree:
-        """The eigenvalues of L, in one over the system's time unit, in arrays that broadcast against the modes."""
+        """Eigenvalues of L, in one over the system's time unit, in arrays that broadcast against the modes."""
 
     def explicit_modes(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
-        """The coefficients of N(t, y). Override it if N is computed in the basis, which saves two transforms.
+        """Coefficients of N(t, y). Override it if N is computed in the basis, which saves two transforms.
 
-        **Arguments:** as of `explicit`.
+        **Arguments:** as in `explicit`.
         """
         return self.to_modes(self.explicit(t, y, args))
 
@@ -82,16 +82,16 @@ def _like(e: Array, modes: Array) -> Array:
 
 
 class Smoother(abc.ABC):
-    """A linear operator S that makes an unknown field of a search variable z; it has a hash."""
+    """A hashable linear operator S that maps a search variable z to an unknown field."""
 
     @property
     @abc.abstractmethod
     def variance(self) -> Float[np.ndarray, "..."]:
-        """The variance of S z at every element, for a z of unit variance."""
+        """Variance of S z at every element, for a z of unit variance."""
 
     @property
     def groups(self) -> Int[np.ndarray, "..."]:
-        """A number for every element of z, alike for those that data of a kind should determine about equally well."""
+        """A group number for every element of z, equal for elements that data should determine about equally well."""
         return np.zeros(self.variance.shape, int)
 
     @abc.abstractmethod
@@ -100,18 +100,18 @@ class Smoother(abc.ABC):
 
     @abc.abstractmethod
     def unsmooth(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The variable z with S z = x, the inverse of `smooth`."""
+        """Variable z with S z = x, the inverse of `smooth`."""
 
 
 class AbstractSmoothed(eqx.Module):
-    """A part of a system with a field that lies on no grid, such as values at knots around a sphere."""
+    """A part of a system with a field that is on no grid, such as values at knots around a sphere."""
 
     @abc.abstractmethod
     def smoother(self, name: str, length: float, time: float, order: float, amplitude: float | None) -> Smoother:
-        """The operator of the smoothing of a field.
+        """Smoothing operator of a field.
 
         **Arguments:**
 
         - `name`: the name of the array.
-        - `length`, `time`, `order`, `amplitude`: as of `pdefit.Smoothing`.
+        - `length`, `time`, `order`, `amplitude`: as in `pdefit.Smoothing`.
         """

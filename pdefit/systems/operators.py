@@ -2,8 +2,8 @@
 
 Scalar fields have the grid's shape, vector fields one leading axis more. Lengths are in the grid's unit.
 
-Fluxes live on faces, so that what leaves one cell enters the next. `diffuse` therefore conserves the integral to
-round-off wherever the boundary lets nothing through, as `div` and `advect` of `fluxes.py` do.
+Fluxes live on faces, so that the flux out of one cell enters the next. `diffuse` therefore conserves the integral to
+round-off with closed boundaries, like `div` and `advect` of `fluxes.py`.
 """
 
 import itertools
@@ -43,23 +43,22 @@ def laplacian(grid: CartesianGrid, u: Array) -> Array:
 def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | None = None) -> Array:
     """Diffusion div(D grad u), at cell centres.
 
-    Fluxes along another gradient are written with it, too: chemotaxis, div(chi u grad c), is `diffuse(grid, chi *
-    u, c)`.
+    It also serves for fluxes along another gradient: chemotaxis, div(chi u grad c), is `diffuse(grid, chi * u, c)`.
 
     **Arguments:**
 
     - `grid`: the cells and their boundary conditions.
     - `D`: the diffusivity, in length squared over time: a number, or a field of the grid's shape; one for each axis,
       (ndim,) or (ndim, \\*shape); or a symmetric tensor, (ndim, ndim) or (ndim, ndim, \\*shape). A face has the mean of
-      its two cells. An outer face has what they say for it, changed by at most half. This is of second order where D is
-      smooth. The harmonic mean has no derivative where both are 0. A cell of D = 0 still meets half the D of its
-      neighbour on its faces: where nothing may enter, take `conducting`.
+      its two cells. An outer face has their extrapolation, changed by at most half. This is of second order if D is
+      smooth. The harmonic mean has no derivative if both are 0. A cell with D = 0 still has half the D of its neighbour
+      on the common face: use `conducting` for impermeable regions.
     - `u`: the field, of the grid's shape.
-    - `conducting`: 1 in cells that conduct and 0 in blocks, of the grid's shape; nothing crosses the faces of a block.
+    - `conducting`: 1 in cells that conduct and 0 in blocks, of the grid's shape; no flux crosses the faces of a block.
       By default all cells conduct.
 
-    With a tensor nothing crosses a `NoFlux` end either: the flux n . D grad u is 0 there. `Neumann` and `Robin` state the
-    slope du/dn, and the tensor on their faces is the cell's. One that varies there is of first order.
+    With a tensor, too, there is no flux through a `NoFlux` end: n . D grad u is 0 there. `Neumann` and `Robin` state
+    the slope du/dn, and use the cell's tensor on their faces, which is of first order if it varies.
     """
     D, axes, shape = jnp.asarray(D, jnp.result_type(u, float)), (grid.ndim,), grid.shape
     if D.ndim == 0 and conducting is None:
@@ -88,10 +87,10 @@ def diffuse(grid: CartesianGrid, D: ArrayLike, u: Array, conducting: Array | Non
 def _diffuse_tensor(grid: CartesianGrid, D: Array, u: Array, conducting: Array | None) -> Array:
     """Diffusion by a tensor, minus the derivative of the mean of grad u . D grad u / 2 over all corners of all cells.
 
-    It is therefore symmetric, and negative where D is positive. A corner of a cell has a slope along each axis, that of
-    its face. Behind one closed face it is the slope for which nothing crosses that face, and behind several it is 0.
+    It is therefore symmetric, and negative for positive D. A corner of a cell has a slope along each axis, its face's.
+    Behind one closed face it is the slope without flux through that face, and behind several it is 0.
 
-    **Arguments:** as of `diffuse`.
+    **Arguments:** as in `diffuse`.
     """
     axes, out = range(grid.ndim), jnp.zeros_like(u)
     passes = [open_faces(grid, axis, conducting) for axis in axes]
@@ -115,7 +114,7 @@ def _diffuse_tensor(grid: CartesianGrid, D: Array, u: Array, conducting: Array |
 
 
 def grad(grid: CartesianGrid, u: Array) -> Array:
-    """The gradient (du/dx, du/dy, ...) at cell centres by central differences, with the components on a leading axis.
+    """Gradient (du/dx, du/dy, ...) at cell centres by central differences, with the components on a leading axis.
 
     **Arguments:**
 
@@ -136,9 +135,9 @@ def grad(grid: CartesianGrid, u: Array) -> Array:
 
 
 def broadcast_scalar(x: Array, u: Array) -> Array:
-    """A scalar as an array that broadcasts against a field: of its extent along the last axis, and 1 along other axes.
+    """A scalar as an array that broadcasts against a field, with the field's length along the last axis and 1 elsewhere.
 
-    Along a single axis there is nothing to gain, and the scalar stays one.
+    Along a single axis there is no gain, and the scalar is unchanged.
 
     **Arguments:**
 

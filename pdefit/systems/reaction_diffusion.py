@@ -38,7 +38,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
 
     @abc.abstractmethod
     def reaction(self, t: Array | float, y: PyTree, args: PyTree) -> PyTree:
-        """The reaction R(t, y), point by point: the rates in a cell depend on the fields in that cell only.
+        """The reaction R(t, y), pointwise: the rates in a cell depend only on the fields in that cell.
 
         Parameters that are numbers arrive as rows that broadcast against a field (`broadcast_scalars`).
 
@@ -52,11 +52,11 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
         """
 
     def stiffness(self, y: PyTree) -> Array:
-        """The fastest rate of the reaction at the state y, in 1 / time: a scalar.
+        """Fastest rate of the reaction at the state y, in 1 / time: a scalar.
 
         By default it is the largest row sum of |dR/dy|.
 
-        Override it if the reaction becomes much faster later than it is at the initial state.
+        Override it if the reaction becomes much faster later than at the initial state.
         """
         leaves, tree = jax.tree.flatten(y)
         time = jnp.zeros((), leaves[0].dtype)
@@ -125,7 +125,7 @@ class ReactionDiffusion(AbstractFieldSystem, AbstractDiagonal, AbstractStable):
         return [(name, self._diffusivity(info.diffusivity, u.dtype), u) for (name, info), u in fields]
 
     def _diffusivity(self, declared: str | float | None, dtype: np.dtype | None) -> Array | None:
-        """The diffusivity that a field declares by the name of a parameter or as a number; None if it has none."""
+        """Diffusivity that a field declares, by the name of a parameter or as a number; None for a field without one."""
         if not isinstance(declared, str):
             return None if declared is None else jnp.asarray(declared, dtype)
         known = [f.name for f in dataclasses.fields(self)]

@@ -1,4 +1,4 @@
-"""The base class of equations, as a plugin writes them: discretised in space, with declared parameters."""
+"""The base class of equations for plugins: discretised in space, with declared parameters."""
 
 import abc
 import dataclasses
@@ -38,7 +38,7 @@ class AbstractSystem(eqx.Module):
     def vector_field(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
         """The time derivative dy/dt, with the tree, shapes and dtypes of y.
 
-        A linear constraint (such as a pressure projection) is projected in here.
+        A linear constraint (such as a pressure projection) is part of it.
 
         **Arguments:**
 
@@ -51,17 +51,17 @@ class AbstractSystem(eqx.Module):
     def init(self, key: PRNGKeyArray) -> PyTree:
         """An initial state.
 
-        Written with `jax.numpy`, it may contain parameters, and follows those that are unknown (`pdefit.OwnInitial`).
+        If written with `jax.numpy`, it may contain parameters, and depends on unknown ones (`pdefit.OwnInitial`).
 
         **Arguments:**
 
-        - `key`: of random initial states. One that is not random ignores it.
+        - `key`: the key of random initial states; others ignore it.
         """
 
     def coords(self) -> dict[str, FieldCoords]:
         """Dimensions, coordinates, unit and long name of every field of the state, by the field's name.
 
-        Empty by default: axes then have running numbers, and fields no unit.
+        Empty by default: axes then have indices, and fields no unit.
         """
         return {}
 
@@ -77,7 +77,7 @@ class ParameterInfo:
 
 
 def _array(value: Any) -> Any:
-    """The array of a number. A module (a network, an interpolant) stays what it is, and so does None."""
+    """A number as an array. A module (a network, an interpolant) is unchanged, and so is None."""
     if value is None or isinstance(value, eqx.Module):
         return value
     value = value if isinstance(value, jax.Array) else np.asarray(value)
@@ -94,13 +94,12 @@ def parameter(*, unit: str = "1", positive: bool = False, doc: str = "", dims: t
 
     **Arguments:**
 
-    - `unit`: the unit of all its numbers; default "1". The words `length` and `time` stand for the units of grid
-      and system: `length^2/time` is `um^2/s` on a grid in um. `mm^2/s` is refused there, because numbers are not
-      converted.
-    - `positive`: whether it must be positive; guesses are checked for it.
+    - `unit`: the unit of all its numbers; default "1". The words `length` and `time` stand for the units of grid and
+      system: `length^2/time` is `um^2/s` on a grid in um. `mm^2/s` is refused there, because numbers are not converted.
+    - `positive`: whether it must be positive; guesses are checked.
     - `doc`: a description for tables.
     - `dims`: the axes of an array parameter, by dimensions that `AbstractSystem.coords` labels. Tables then have names
-      such as `gm.Mars` in place of `gm.4`.
+      such as `gm.Mars` instead of `gm.4`.
     - `kwargs`: passed on to `equinox.field`, such as `default`.
     """
     info = ParameterInfo(unit=unit, positive=positive, doc=doc, dims=dims)
@@ -112,8 +111,8 @@ def constant(*, unit: str = "1", doc: str = "", converter: Callable[[Any], Any] 
 
     **Arguments:**
 
-    - `unit`, `doc`: as of `parameter`.
-    - `converter`: makes the array from what a user gives; default `jax.numpy.asarray`.
+    - `unit`, `doc`: as in `parameter`.
+    - `converter`: makes the array from the user's value; default `jax.numpy.asarray`.
     - `kwargs`: passed on to `equinox.field`, such as `default`.
     """
     return eqx.field(converter=converter, metadata={"constant": unit, "doc": doc}, **kwargs)
@@ -126,7 +125,7 @@ def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]
 
     **Arguments:**
 
-    - `owner`: a system, whose parameters have the units of its numbers; an operator, or a class, with units as declared.
+    - `owner`: a system, for parameters in its own units; or an operator or a class, for units as declared.
     """
     declared: dict[str, ParameterInfo] = {
         f.name: f.metadata["parameter"] for f in dataclasses.fields(owner) if "parameter" in f.metadata
@@ -144,12 +143,12 @@ def parameters(owner: eqx.Module | type[eqx.Module]) -> dict[str, ParameterInfo]
 
 
 def unit_in(system: AbstractSystem, declared: str, name: str) -> str:
-    """The unit of a number of a system.
+    """A declared unit with the words `length` and `time` replaced by the system's units.
 
     **Arguments:**
 
     - `system`: the system.
-    - `declared`: the unit as of `parameter`.
+    - `declared`: the unit as in `parameter`.
     - `name`: the name of the declared array, for errors.
 
     **Errors:** PdefitError for another unit of length or time than the system's.

@@ -24,19 +24,19 @@ READINGS: ContextVar[list[tuple[Any, Any]] | None] = ContextVar("readings", defa
 
 
 def note(read: Any, t: Any) -> None:
-    """Record that an input is read, if requested.
+    """Record that an input is read, if `READINGS` is set.
 
     **Arguments:**
 
     - `read`: the series or interpolant.
-    - `t`: the time at which it is read.
+    - `t`: the time of reading.
     """
     if (kept := READINGS.get()) is not None:
         kept.append((read, t))
 
 
 class Measurement(NamedTuple):
-    """The measured values of a series, their times and their standard deviations."""
+    """Measured values of a series, their times and their standard deviations."""
 
     times: np.ndarray
     values: Array | np.ndarray
@@ -46,27 +46,28 @@ class Measurement(NamedTuple):
 class TimeSeries(eqx.Module):
     """A function of time that interpolates values given at times.
 
-    Before the first and after the last time it keeps the value of that end. Times stay in float64 beside values in
-    float32. The array `values` can be a control. Steps end at knots where a longer step would miss what happens between.
+    Outside of the times the value at the nearer end is kept. Times stay in float64 even if the values are float32. The
+    array `values` can be a control. Steps end at knots that a longer step could miss.
 
     Methods:
 
-    - `linear`: straight lines. Their kinks cost an adaptive solver steps, and an unknown delay feels them.
-    - `cubic`: monotone cubic polynomials (PCHIP), which do not overshoot. They are not linear in the values, and have a
-      kink in them where neighbours are equal.
+    - `linear`: straight lines. Their kinks cost an adaptive solver steps, and break the smoothness in an unknown delay.
+    - `cubic`: monotone cubic polynomials (PCHIP) without overshoot. They are nonlinear in the values, with a kink at
+      equal neighbours.
     - `smooth`: a smoothing spline through noisy values. Between its values at `times` it is a cubic polynomial with
-      the slopes of parabolas. It is linear in the values, and costs an adaptive solver the fewest steps.
+      slopes from parabolas. It is linear in the values, and needs the fewest steps of an adaptive solver.
 
     **Arguments:**
 
     - `times`: increasing times, (T,), in the system's time unit.
-    - `values`: the values at these times, (T, ...). The method `smooth`, and `knots`, leave out those that are NaN.
+    - `values`: the values at these times, (T, ...). NaN values are left out if `method` is `smooth` or `knots` are
+      given.
     - `method`: `linear`, `cubic` or `smooth`; default `cubic`.
-    - `sigma`: the standard deviation of the values: one number, or an array that broadcasts to their shape. With
-      the method `smooth` the mean square residual is then one in units of it. Without it, generalised cross validation
-      chooses the smoothness. `pdefit.priors.Measured` needs it.
-    - `knots`: times that replace `times`, (K,), or their number. The values at the knots come from a least-squares
-      fit. By default every time is a knot.
+    - `sigma`: the standard deviation of the values: one number, or an array that broadcasts to their shape. With the
+      method `smooth` the root mean square residual is then one sigma. Without it, generalised cross validation chooses
+      the smoothness. `pdefit.priors.Measured` needs it.
+    - `knots`: times that replace `times`, (K,), or their number. The values at the knots come from a least-squares fit.
+      By default the knots are `times`.
 
     Sources: F. N. Fritsch, J. Butland, SIAM J. Sci. Stat. Comput. 5:300 (1984), doi:10.1137/0905021; C. H. Reinsch,
     Numer. Math. 10:177 (1967), doi:10.1007/BF02162161.
@@ -105,7 +106,7 @@ class TimeSeries(eqx.Module):
         self.values = jnp.asarray(given, None if isinstance(given, jax.Array) else float)
 
     def __call__(self, t: Any) -> Array:
-        """The values at one time, of the shape of one time's values.
+        """Values at one time, with the shape of one element of `values`.
 
         **Arguments:**
 
@@ -115,24 +116,24 @@ class TimeSeries(eqx.Module):
         return interpolated(self.times, self.values, t, self.method)
 
     def continued(self, t: Any) -> Array:
-        """The values at one time, where the first and the last polynomial go on before and after all times.
+        """Values at one time, extrapolated by the first and last polynomial outside of the times.
 
-        **Arguments:** as of a call.
+        **Arguments:** `t`: the time, in the system's time unit.
         """
         note(self, t)
         return interpolated(self.times, self.values, t, self.method, clip=False)
 
     def with_values(self, values: Array) -> "TimeSeries":
-        """The series with other values at its knots.
+        """The series with new values at its knots.
 
         **Arguments:**
 
-        - `values`: the values, of the shape that they had.
+        - `values`: the values, of the same shape.
         """
         return eqx.tree_at(lambda series: series.values, self, values)
 
     def misfit(self) -> Array:
-        """The series at measured times minus what was measured, in standard deviations; 0 if that is missing."""
+        """Residuals of the series at measured times, in standard deviations; 0 for missing measurements."""
         if self.measured is None:
             raise PdefitError("A time series expects the standard deviation of its values (sigma) for its misfit")
         times, values, sigma = self.measured
@@ -141,10 +142,10 @@ class TimeSeries(eqx.Module):
 
 
 def kinked(tree: PyTree) -> dict[str, TimeSeries]:
-    """The series of the methods `linear` and `cubic` in a pytree, by name.
+    """Series in a pytree whose method is `linear` or `cubic`, by name.
 
-    The derivative of `linear` in the time jumps at the knots. The derivative of `cubic` in the values jumps where
-    neighbours are equal.
+    The time derivative of `linear` jumps at the knots. The derivative of `cubic` in the values jumps at equal
+    neighbours.
     """
     found = jax.tree.leaves_with_path(tree, is_leaf=lambda x: isinstance(x, TimeSeries))
     series = {jax.tree_util.keystr(path[-1:], simple=True): x for path, x in found if isinstance(x, TimeSeries)}
@@ -152,12 +153,12 @@ def kinked(tree: PyTree) -> dict[str, TimeSeries]:
 
 
 def increasing(knots: Any, name: str, owner: str = "A time series") -> np.ndarray:
-    """Increasing knots as an array, (K,); anything else is refused.
+    """Increasing knots as an array, (K,).
 
     **Arguments:**
 
     - `knots`: the knots.
-    - `name`, `owner`: what they are called in messages, and what they belong to.
+    - `name`, `owner`: their name and their owner in messages.
     """
     knots = np.asarray(knots, float)
     if knots.ndim != 1 or knots.size < 2 or not np.all(np.isfinite(knots)) or not np.all(np.diff(knots) > 0):
@@ -166,14 +167,14 @@ def increasing(knots: Any, name: str, owner: str = "A time series") -> np.ndarra
 
 
 def interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str, clip: bool = True) -> Array:
-    """The interpolated values at one time. Only the methods `linear` and `smooth` are linear in the values.
+    """Interpolated values at one time. Only the methods `linear` and `smooth` are linear in the values.
 
     **Arguments:**
 
-    - `times`, `values`: the knots, (K,), and the values there, (K, ...).
+    - `times`, `values`: the knots, (K,), and the values at them, (K, ...).
     - `t`: the time.
-    - `method`: `linear`, `cubic` for monotone slopes, or `smooth` for the slopes of parabolas.
-    - `clip`: whether values stay constant beyond the knots.
+    - `method`: `linear`, `cubic` (monotone slopes), or `smooth` (slopes of parabolas).
+    - `clip`: whether values stay constant outside of the knots.
     """
     times, n, dtype = jnp.asarray(times), values.shape[0], values.dtype
     t = jnp.asarray(t, times.dtype)
@@ -197,12 +198,12 @@ def interpolated(times: Array | np.ndarray, values: Array, t: Any, method: str, 
 
 
 def _parabola(a: Array, b: Array, u: Array, v: Array) -> Array:
-    """The slope of a parabola between intervals of widths u and v with secants a and b."""
+    """Slope of a parabola between intervals of widths u and v with secants a and b."""
     return (v * a + u * b) / (u + v)
 
 
 def _parabola_end(a: Array, b: Array, u: Array, v: Array) -> Array:
-    """The slope of a parabola at the free end of the interval with secant a, next to which lies that of b."""
+    """Slope of a parabola at the free end of the interval with secant a, whose neighbour has the secant b."""
     return ((2 * u + v) * a - u * b) / (u + v)
 
 
@@ -218,7 +219,7 @@ def _monotone_end(a: Array, b: Array, u: Array, v: Array) -> Array:
 
 
 def _columns(fit: Callable[..., np.ndarray], times: Any, values: Any, sigma: Any) -> np.ndarray:
-    """A fit of each column of values: a function of the times, values and weights of its finite elements."""
+    """Fitted values of every column, by `fit(times, values, weights)` of its finite elements."""
     flat, t = np.asarray(values, float).reshape(len(values), -1), np.asarray(times, float)
     weights = 1 / np.broadcast_to(1.0 if sigma is None else sigma, np.shape(values)).reshape(flat.shape)
     known = np.isfinite(flat)
@@ -227,7 +228,7 @@ def _columns(fit: Callable[..., np.ndarray], times: Any, values: Any, sigma: Any
 
 
 def _regression(knots: np.ndarray, method: str, t: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The values at knots that fit given values by least squares."""
+    """Values at knots by a least-squares fit to given values."""
     # monotone slopes are not linear in the values; those of parabolas are near to them
     of = "linear" if method == "linear" else "smooth"
     basis = np.asarray(_basis(knots, t, of))
@@ -239,12 +240,12 @@ def _regression(knots: np.ndarray, method: str, t: np.ndarray, x: np.ndarray, we
 
 @partial(jax.jit, static_argnames="method")
 def _basis(knots: Array, t: Array, method: str) -> Array:
-    """The interpolated unit vectors of all knots at times, (T, K)."""
+    """Interpolated unit vectors of all knots at some times, (T, K)."""
     return jax.vmap(lambda t: interpolated(knots, jnp.eye(len(knots)), t, method))(t)
 
 
 def _smoothed(times: np.ndarray, stated: bool, t: np.ndarray, x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """A smoothing spline through values, at all times."""
+    """Values of a smoothing spline at all times."""
     if t.size < 5:
         raise PdefitError(f"A smoothing spline expects at least 5 values, but got {t.size}; take method=cubic")
     t, times = ((s - times[0]) / np.mean(np.diff(times)) for s in (t, times))

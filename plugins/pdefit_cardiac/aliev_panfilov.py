@@ -33,7 +33,7 @@ class AlievPanfilov(
 ):
     """Heart tissue in two fields, an excitable voltage and a recovery.
 
-    Recovery is slow where u is low and fast where v is high.
+    Recovery is slow at small u and fast at large v.
 
         u_t = D lap u + (-k u (u - a) (u - 1) - u v) / T
         v_t = (eps0 + mu1 v / (u + mu2)) (-v - k u (u - a - 1)) / T
@@ -85,9 +85,9 @@ class AlievPanfilov(
         return driven(self, t, rates, args)
 
     def init(self, key):
-        """A wave that turns around the middle of the first two axes.
+        """A wave that rotates about the middle of the first two axes.
 
-        Along a cable it is one that starts at its first end.
+        On a cable, a wave that starts at the first end.
         """
         if self.grid.ndim == 1:
             u = np.where(ahead_of_front(self.grid), 0.0, 1.0)

@@ -55,7 +55,7 @@ class BOCF(
     pdefit.capabilities.AbstractSwitched,
     AbstractTissue,
 ):
-    """Human heart tissue: an action potential from three currents and three gates, which diffuses.
+    """Human heart tissue: an action potential from three currents and three gates, with diffusion.
 
         u_t = D lap u - (J_fi + J_so + J_si)
         v_t = (1 - H_v) (v_inf - v) / tau_v_minus - H_v v / tau_v_plus
@@ -76,15 +76,15 @@ class BOCF(
         tau_o        tau_o1       -> tau_o2        by H_o
         w_inf        1 - u / tau_w_inf -> w_inf_star  by H_o
 
-    **Switches.** With `is_smooth` H_i = T(k_i (u - theta_i)), otherwise it jumps. No automatic differentiation sees a
-    jump: gradients of the hard equations are wrong by half on moving waves. k_i = max(50, 3 / theta_i) at the
-    thresholds given first, as numbers that stay when a threshold is fitted. Narrower switches make gradients stiff, and
-    wider ones leak at rest, where u = 0 lies only theta_i below. Resting state, action potential and speed are then
-    within 1 % of the hard ones. One width for all, k_i = 50, lets v rest at 0.65 in place of 1 and slows waves by a
-    fifth. Switches that are on by more than 5 % at rest are refused.
+    **Switches.** With `is_smooth` H_i = T(k_i (u - theta_i)), otherwise a jump. Automatic differentiation ignores
+    jumps: gradients of the hard equations are wrong by half on moving waves. k_i = max(50, 3 / theta_i) at the initial
+    thresholds, a constant even if a threshold is fitted. Narrower switches make gradients stiff, and wider ones leak at
+    rest, since u = 0 lies only theta_i below. Resting state, action potential and speed are within 1 % of the hard
+    equations. One width for all, k_i = 50, lets v rest at 0.65 instead of 1 and slows waves by a fifth. Switches that
+    are on by more than 5 % at rest are refused.
 
-    Good values: `EPI` with cells of 0.025 cm, and steps of Euler or RK4 of 0.05 ms at most, because the gradient of
-    longer ones explodes though a forward run survives them. `EPI` and `TUTORIAL` are published sets.
+    Good values: `EPI` with cells of 0.025 cm, and steps of Euler or RK4 of 0.05 ms at most: gradients explode for
+    longer steps, even if the forward run is stable. `EPI` and `TUTORIAL` are published sets.
 
     **Arguments:**
 
@@ -194,9 +194,9 @@ class BOCF(
         return _smooth_step(sharpness * x) if self.is_smooth else (x >= 0).astype(x.dtype)
 
     def init(self, key):
-        """A wave that turns around the middle of the first two axes.
+        """A wave that rotates about the middle of the first two axes.
 
-        Along a cable it is one that starts at its first end.
+        On a cable, a wave that starts at the first end.
         """
         if self.grid.ndim == 1:
             ahead = ahead_of_front(self.grid)
@@ -246,5 +246,5 @@ def _smooth_step(x: Array) -> Array:
 
 
 def _change(below: Array, above: Array, h: Array) -> Array:
-    """The value that is `below` where h = 0 and `above` where h = 1."""
+    """A value that changes from `below` at h = 0 to `above` at h = 1."""
     return below + (above - below) * h

@@ -14,7 +14,7 @@ _FORM = "a box is [[x0, x1], [y0, y1], ...] with x0 < x1, one pair for each axis
 
 
 def as_boxes(boxes: Any) -> Float[Array, "boxes axes 2"]:
-    """An array of boxes from one box, or from several with as many axes each."""
+    """An array of boxes from one box or several, all with the same number of axes."""
     try:
         array = boxes if isinstance(boxes, jax.Array) else np.asarray(boxes, float)
     except (TypeError, ValueError):
@@ -28,9 +28,9 @@ def as_boxes(boxes: Any) -> Float[Array, "boxes axes 2"]:
 
 
 def covers(boxes: Float[Array, "boxes axes 2"], grid: pdefit.CartesianGrid) -> list[Float[Array, "boxes cells"]]:
-    """For each axis, the part of every cell's edge that lies inside each box, (boxes, cells).
+    """For each axis, the fraction of every cell's edge inside each box, (boxes, cells).
 
-    A box covers the product of its parts.
+    The fraction of a cell inside a box is the product over the axes.
 
     **Arguments:**
 
@@ -54,7 +54,7 @@ def weighted_sum(weights: Float[Array, "boxes"], parts: list[Float[Array, "boxes
     **Arguments:**
 
     - `weights`: one number for each box.
-    - `parts`: for each axis the parts of `covers`.
+    - `parts`: the fractions of `covers` for each axis.
     """
     cells = "xyz"[: len(parts)]
     return _einsum(f"b,{','.join('b' + c for c in cells)}->{cells}", weights, *parts)
@@ -63,10 +63,10 @@ def weighted_sum(weights: Float[Array, "boxes"], parts: list[Float[Array, "boxes
 def averages(
     background: Float[Array, ""], boxes: Float[Array, "boxes axes 2"], values: Array, grid: pdefit.CartesianGrid
 ) -> Array:
-    """Cell averages of the function that is values_i inside box i, and the background elsewhere.
+    """Cell averages of a function equal to values_i inside box i, and to the background elsewhere.
 
-    Where boxes overlap the last one counts. The boxes' edges cut the grid's box into blocks on which this function is
-    constant. So averages are exact even where several boxes share a cell.
+    Where boxes overlap, the last one counts. The edges of the boxes cut the grid into blocks of constant value, so that
+    averages are exact even if several boxes share a cell.
 
     **Arguments:**
 

@@ -31,12 +31,12 @@ class State(NamedTuple):
 
 
 def _step(x: Array, sharpness: Any) -> Array:
-    """A smooth switch, from 0 to 1 where x passes 0."""
+    """A smooth switch from 0 to 1 at x = 0."""
     return (1 + jnp.tanh(sharpness * x)) / 2
 
 
 class FentonKarma(pdefit.AbstractSystem, AbstractVerifiable):
-    """One heart cell that is paced: three currents, two gates, and a stimulus in every period.
+    """One paced heart cell: three currents, two gates, and a periodic stimulus.
 
         u' = I(t) + v a (1 - u) (u - u_c) / tau_d - (b u / tau_o + a / tau_r) + w H(u - u_c_si; k) / tau_si
         v' = b (1 - v) / (tau_v1 H(u_v - u; 100) + tau_v2 H(u - u_v; 100)) - a v / tau_v_plus
@@ -48,8 +48,8 @@ class FentonKarma(pdefit.AbstractSystem, AbstractVerifiable):
     about a thirtieth of the period.
 
     At rest u is nearly 0, and both gates are open. An optical recording shows u alone, up to its scale. v closes within
-    milliseconds of an upstroke and opens slowly: a record tells of it where the next upstroke comes early, and of w in
-    the plateau. All switches are smooth, so gradients are those of the equations. The sharp ones have a width of 0.01,
+    milliseconds of an upstroke and opens slowly: a record determines it only if the next upstroke comes early, and
+    determines w in the plateau. All switches are smooth, so gradients are exact. The sharp ones have a width of 0.01,
     which an upstroke passes in less than 0.1 ms.
 
     Good values: the defaults with tau_si = 67 and tau_w_plus = 300 give action potentials of 200 ms, at a period of 500

@@ -1,4 +1,4 @@
-"""Fields that are the same everywhere but in some boxes or ellipses."""
+"""Fields that are constant except in some boxes or ellipses."""
 
 import dataclasses
 from typing import Any
@@ -20,10 +20,10 @@ def _numbers(values: Any) -> Array:
 
 
 class Patches(eqx.Module):
-    """A field that is `background`, but `values[i]` inside box i: scar, a region of slow conduction, another cell type.
+    """A field that is `values[i]` inside box i and `background` elsewhere: scar, slow conduction, another cell type.
 
-    A cell that is covered in part takes the average over it. So the same patches fit every grid, and those on a finer
-    grid average to those on a coarser one. Boxes end at the edge of the grid, also where it is periodic.
+    A partly covered cell takes the average over it. So the same patches fit every grid, and averaging them from a finer
+    to a coarser grid is exact. Boxes end at the edge of the grid, even if it is periodic.
 
     **Arguments:**
 
@@ -49,12 +49,11 @@ class Patches(eqx.Module):
 
 
 class Ellipses(eqx.Module):
-    """A field that is `background`, but `values[i]` inside ellipse i: a round scar.
+    """A field that is `values[i]` inside ellipse i and `background` elsewhere: a round scar.
 
-    For regions with a round border. Not for straight ones (`Patches`), whose averages are exact.
+    For regions with a round border. For straight borders use `Patches`, whose averages are exact.
 
-    A cell that is covered in part takes the average over 4 points along each of its edges. So the same ellipses fit
-    every grid.
+    A partly covered cell takes the average over 4 points along each of its edges. So the same ellipses fit every grid.
 
     **Arguments:**
 
@@ -90,5 +89,5 @@ class Ellipses(eqx.Module):
         return fine.coarsen(field, _POINTS)
 
     def _row(self, numbers: Array, i: int) -> Array:
-        """The numbers of ellipse i with an axis for each of a field."""
+        """Row i of `numbers`, (ellipses, axes), shaped (1, ..., 1, axes) to broadcast against positions."""
         return numbers[i].reshape((1,) * numbers.shape[1] + (-1,))

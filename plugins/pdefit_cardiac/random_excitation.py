@@ -1,4 +1,4 @@
-"""Preparations of heart tissue: waves from random kicks, in which every parameter leaves its trace, and rest."""
+"""Preparations of heart tissue: waves from random kicks, which depend on every parameter, and rest."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from pdefit_cardiac.tissue import AbstractTissue
 
 
 class Kick(eqx.Module):
-    """A kick that adds `strength` to u in some squares (segments, cubes), but not in blocks.
+    """A kick that adds `strength` to u in some squares (segments, cubes), except in blocks.
 
     **Arguments:**
 
     - `corners`: the first cell of each square, (squares, axes).
-    - `strength`: what u gains. A cell in several squares gains it once.
+    - `strength`: the increase of u, once for each cell, even if squares overlap.
     - `tissue`: 1 where there is tissue and 0 in blocks, or None.
     - `size`: the number of cells of a square along every axis.
     """
@@ -42,27 +42,27 @@ class Kick(eqx.Module):
 class RandomExcitation(pdefit.AbstractPreparation):
     """Preparation of heart tissue by kicks in random squares.
 
-    `rounds` times u gains `strength` in random squares, then the tissue runs for `interval`.
+    A round adds `strength` to u in random squares and then runs the tissue for `interval`; there are `rounds` of them.
 
-    It begins at rest, or with `turning` from a wave that turns. One more kick and the time `last` follow, so that
-    fronts move through whatever comes next. Without it the tissue is often quiet after so long, and parameters of the
-    front leave no trace.
+    It begins at rest, or with `turning` from a rotating wave. One more kick and a run of length `last` follow, so that
+    fronts move in the data that follow. Without them the tissue is often quiet by then, and parameters of the front
+    have no influence.
 
     Squares of one key are at the same places on every grid, but smaller on a finer one: multiply `size` by its
-    refinement. Good values: 20 squares of 3 cells at 128 x 128, 50 of 5 at 512 x 512. From rest, tissue that is not
-    many wavelengths wide soon falls silent (the set TUTORIAL at 128 x 128 within half a second). For activity that
-    lasts begin with a turning wave, and kick it in few places, which bends it without putting it out.
+    refinement. Good values: 20 squares of 3 cells at 128 x 128, 50 of 5 at 512 x 512. From rest, tissue only a few
+    wavelengths wide soon becomes quiet (the set TUTORIAL at 128 x 128 within half a second). For lasting activity
+    begin with a rotating wave, and kick it in few places, which bends it without extinguishing it.
 
     **Arguments:**
 
     - `rounds`: the number of kicks before the last one; default 30.
-    - `interval`: the time after each of them, in ms; default 150.
-    - `squares`: the number of squares of a kick; default 20. Cells in several of them are kicked once.
+    - `interval`: the time after each of these kicks, in ms; default 150.
+    - `squares`: the number of squares of a kick; default 20. They may overlap.
     - `size`: the cells of a square along every axis (a segment along a cable); default 3.
-    - `strength`: what u gains; default 1.
-    - `last`: the time after the last kick, in ms; default 5. None leaves that kick out.
-    - `last_squares`: the number of squares of the last kick; by default as many as of the others.
-    - `turning`: whether it begins with a turning wave; default False.
+    - `strength`: the increase of u; default 1.
+    - `last`: the time after the last kick, in ms; default 5. With None there is no last kick.
+    - `last_squares`: the number of squares of the last kick; by default `squares`.
+    - `turning`: whether it begins with a rotating wave; default False.
     """
 
     rounds: int = 30
@@ -89,7 +89,7 @@ class RandomExcitation(pdefit.AbstractPreparation):
         return system.init(key) if self.turning else _tissue(system).rest()
 
     def kicks(self, system, key):
-        """The kicks, as modules with arrays of equal shape, so that they are compiled once for all rounds."""
+        """The kicks, as modules with arrays of equal shape, so that one compiled program serves all rounds."""
         keys = jax.random.split(key, self.rounds + 1)
         kicks: list[tuple[Kick, float]] = [(self._kick(system, k, self.squares), self.interval) for k in keys[:-1]]
         if self.last is not None:
@@ -109,7 +109,7 @@ class RandomExcitation(pdefit.AbstractPreparation):
 
 
 class Rest(pdefit.AbstractPreparation):
-    """The preparation that ends at rest, for a `Stimulus` to excite."""
+    """Preparation at rest, to be excited by a `Stimulus`."""
 
     def start(self, system, key):
         return _tissue(system).rest()

@@ -35,12 +35,12 @@ class Stimulus(eqx.Module):
 
         I(t, x) = sum_i strength_i (S((t - times_i) / rise) - S((t - times_i - duration_i) / rise)) c_i(x)
 
-    with c_i the part of a cell inside box i, and the smooth step S(x) = (1 + tanh((1 / (1 - x) - 1 / x) / 2)) / 2
+    with c_i the fraction of a cell inside box i, and the smooth step S(x) = (1 + tanh((1 / (1 - x) - 1 / x) / 2)) / 2
     between 0 and 1. A pulse starts to rise at times_i and to fall at times_i + duration_i, both over `rise`, and is
-    zero before and after. Pulses add up where they overlap.
+    zero before and after. Overlapping pulses add up.
 
-    All derivatives of a pulse are continuous, so solvers keep their order. Its charge is strength_i duration_i exactly,
-    and so it is summed over constant steps if the duration is a whole number of them.
+    All derivatives of a pulse are continuous, so solvers keep their order. Its charge is exactly strength_i duration_i,
+    also as a sum over constant steps if the duration is a multiple of the step.
 
     **Arguments:**
 
@@ -49,7 +49,7 @@ class Stimulus(eqx.Module):
     - `strength`: one number, or one for each pulse, in 1/ms.
     - `boxes`: a box `[[x0, x1], [y0, y1], ...]` in length units for all pulses, or a list of one for each; by default
       everywhere.
-    - `rise`: the time of rise and fall, in ms; default 0.05. A solver shows its order where it is several steps.
+    - `rise`: the time of rise and fall, in ms; default 0.05. Solvers reach their order if it spans several steps.
     """
 
     times: Float[Array, "pulses"] = eqx.field(converter=lambda x: jnp.atleast_1d(_numbers(x)))

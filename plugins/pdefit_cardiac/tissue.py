@@ -1,4 +1,4 @@
-"""The base of all models of heart tissue: varying parameters, blocks that do not conduct, outside currents."""
+"""The base class of heart tissue: variable parameters, blocks that do not conduct, external currents."""
 
 import abc
 from typing import Any
@@ -27,9 +27,9 @@ def _as_mask(tissue: Any) -> Any:
 
 
 def tissue_mask() -> Any:
-    """Declaration of the mask of cells that conduct: 1 where there is tissue and 0 in blocks (scar, holes).
+    """Declaration of the mask of conducting cells: 1 in tissue and 0 in blocks (scar, holes).
 
-    It is of the grid's shape, `Patches` or `Ellipses`; None where all cells conduct.
+    It has the grid's shape, or is `Patches` or `Ellipses`; None if all cells conduct.
     """
     return pdefit.constant(default=None, converter=_as_mask)
 
@@ -37,13 +37,13 @@ def tissue_mask() -> Any:
 class AbstractTissue(pdefit.capabilities.AbstractFilmed):
     """A model of heart tissue.
 
-    It has a state with a voltage u, a resting state, blocks, and parameters that may vary in space. Its films show when
-    the voltage first rises through 0.5, and in a plane the phase singularities.
+    It has a voltage u in its state, a resting state, blocks, and parameters that may vary in space. Its films show when
+    the voltage first rises through 0.5, and, in a plane, the phase singularities.
 
     **Arguments:**
 
     - `grid`: the cells, with lengths in the unit of the parameters.
-    - `tissue`: 1 where there is tissue and 0 in conduction blocks, of the grid's shape; None where there are no blocks.
+    - `tissue`: 1 in tissue and 0 in conduction blocks, of the grid's shape; None without blocks.
     """
 
     grid: eqx.AbstractVar[pdefit.CartesianGrid]
@@ -51,7 +51,7 @@ class AbstractTissue(pdefit.capabilities.AbstractFilmed):
 
     @abc.abstractmethod
     def rest(self) -> Any:
-        """The resting state, which only a current excites."""
+        """The resting state, which is excited only by a current."""
 
     def __check_init__(self):
         for name, x in _given(self).items():
@@ -84,7 +84,7 @@ def _given(system: Any) -> dict[str, Any]:
 
 
 def placed(system: AbstractTissue) -> dict[str, Array]:
-    """The fields that the system was given as `Patches` or `Ellipses`, on its grid and by name, for its `__post_init__`."""
+    """Fields given as `Patches` or `Ellipses`, evaluated on the system's grid, by name, for its `__post_init__`."""
     return {name: x.on(system.grid) for name, x in _given(system).items() if isinstance(x, Ellipses | Patches)}
 
 
@@ -101,13 +101,13 @@ def spread(system: AbstractTissue, D: Array, u: Array) -> Array:
 
 
 def driven(system: AbstractTissue, t: Any, rates: Any, args: Any) -> Any:
-    """Rates of change with the current of a stimulus added to the rate of u. In blocks they are zero.
+    """Rates of change with the current of a stimulus added to the rate of u; zero in blocks.
 
     **Arguments:**
 
     - `system`: the tissue, with its grid and blocks.
     - `t`: the time.
-    - `rates`: the rates of all fields, a state.
+    - `rates`: the rates of all fields, as a state.
     - `args`: a `Stimulus`, or None.
     """
     if args is not None:

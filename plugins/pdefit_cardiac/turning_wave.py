@@ -1,4 +1,4 @@
-"""Phases of a wave that turns or sets off, from which all models make their initial states."""
+"""Phases of a rotating or starting wave, for the initial states of all models."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ import pdefit
 
 
 def behind_front(grid: pdefit.CartesianGrid) -> np.ndarray:
-    """The part of a turn, from 0 to 1, since the front of a turning wave passed each cell.
+    """Phase of a rotating wave at each cell, from 0 to 1: the fraction of a turn since the front passed.
 
-    The wave turns around the middle of the first two axes. At every angle the tissue is as far behind the front.
+    The wave rotates about the middle of the first two axes. The phase depends on the angle alone.
     """
     x, y = (np.indices(grid.shape)[i] + 0.5 - n / 2 for i, n in enumerate(grid.shape[:2]))
     return np.arctan2(y, x) / (2 * np.pi) % 1
 
 
 def ahead_of_front(grid: pdefit.CartesianGrid) -> np.ndarray:
-    """The cells ahead of a wave that starts in the first tenth of a cable: False there, True in the rest."""
+    """Mask of the cells ahead of a wave that starts in the first tenth of a cable."""
     return np.arange(grid.shape[0]) > 0.1 * grid.shape[0]

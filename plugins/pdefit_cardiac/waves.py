@@ -1,4 +1,4 @@
-"""Waves in a film of the voltage: when they arrive, and the points around which they turn."""
+"""Waves in a film of the voltage: their arrival times, and the points about which they rotate."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,16 +7,16 @@ import numpy as np
 
 
 def activation_times(ts: np.ndarray, frames: Iterable[np.ndarray], level: float) -> np.ndarray:
-    """The time at which the voltage of each cell first rises through a level, linear between frames; NaN where it never does.
+    """First time at which the voltage of each cell rises through a level, linear between frames; NaN without one.
 
-    A cell counts after it was below half the level. So noise upon a voltage that falls is no activation, and a cell that
-    is excited when the film begins is activated by the next wave.
+    A cell counts once it was below half the level. So noise on a falling voltage is no activation, and a cell
+    excited at the start of the film is activated by the next wave.
 
     **Arguments:**
 
     - `ts`: the times of the frames, (n,).
-    - `frames`: the voltage, 0 at rest, an array of the grid's shape for each time; NaN where it was not seen.
-    - `level`: the voltage that is passed.
+    - `frames`: the voltage, 0 at rest, an array of the grid's shape for each time; NaN for missing values.
+    - `level`: the threshold of the voltage.
     """
     rest = iter(frames)
     last = np.asarray(next(rest), float)
@@ -33,7 +33,7 @@ def activation_times(ts: np.ndarray, frames: Iterable[np.ndarray], level: float)
 
 
 def topological_charge(phase: np.ndarray) -> np.ndarray:
-    """The turns of the phase around every square of four cells, counterclockwise: 0, or 1 or -1 at a phase singularity.
+    """Winding number of the phase around every square of four cells, counterclockwise: 0, or 1 or -1 at a singularity.
 
     **Arguments:** `phase`: angles in radians, (n, m), with x along the first axis. The result is (n - 1, m - 1).
     """
@@ -50,14 +50,15 @@ def singularities(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Phase singularities: their frame numbers (k,), the first cells of their squares (k, 2), and charges (k,).
 
-    The phase is the angle in the plane of the voltage before and now, around a level. The tip of a wave that turns
-    counterclockwise has charge 1. Voltages are means over 3 x 3 cells, so that noise makes few false pairs. Frames before
-    the delay has passed have no phase, and so no singularity.
+    The phase is the angle about `level` in the plane of the present and the delayed voltage. The tip of a wave rotating
+    counterclockwise has charge 1. Voltages are averaged over 3 x 3 cells, so that noise makes few false pairs. Frames
+    within the first delay have no phase, and so no singularity.
 
     **Arguments:**
 
-    - `ts`, `frames`, `level`: as of `activation_times`, on a plane.
-    - `delay`: between the two voltages. A short delay locates tips well, and a long delay tolerates more noise.
+    - `ts`, `frames`, `level`: as in `activation_times`, on a plane.
+    - `delay`: the time between the two voltages. A short delay locates tips well, and a long delay tolerates more
+      noise.
 
     Source: R. A. Gray, A. M. Pertsov, J. Jalife, Nature 392:75 (1998), doi:10.1038/32164.
     """
@@ -76,6 +77,6 @@ def singularities(
 
 
 def _averaged(u: np.ndarray) -> np.ndarray:
-    """The means over 3 x 3 cells; at a border its cells count twice."""
+    """Means over 3 x 3 cells; at a border its cells count twice."""
     padded = np.pad(np.asarray(u, float), 1, mode="edge")
     return np.lib.stride_tricks.sliding_window_view(padded, (3, 3)).mean((2, 3))

@@ -1,4 +1,4 @@
-"""Classic equations, one in each file: those that neural networks are most often trained on."""
+"""Classic equations, one in each file, on which neural networks are most often trained."""
 
 from pdefit_classics.allen_cahn import AllenCahn as AllenCahn
 from pdefit_classics.burgers import Burgers as Burgers

@@ -16,7 +16,7 @@ class State(NamedTuple):
 
 
 class AllenCahn(pdefit.SpectralSystem, AbstractVerifiable):
-    """An order parameter that leaves 0 for one of two phases: u_t = D lap u + a u - b u^3, in a periodic box.
+    """An order parameter that separates into two phases: u_t = D lap u + a u - b u^3, in a periodic box.
 
     The phases are +- sqrt(a / b), and walls between them have the width sqrt(2 D / a). The initial state is
     x^2 cos(pi x) along the first axis, with x from -1 to 1 over the box.
@@ -25,7 +25,7 @@ class AllenCahn(pdefit.SpectralSystem, AbstractVerifiable):
 
     - `grid`: the points, and the periods.
     - `D`: the diffusivity.
-    - `a`: the rate at which the order parameter leaves 0.
+    - `a`: the growth rate at u = 0.
     - `b`: the rate of saturation.
 
     Source: S. M. Allen, J. W. Cahn (1979), doi:10.1016/0001-6160(79)90196-2.

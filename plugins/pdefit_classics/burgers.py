@@ -26,13 +26,13 @@ class State(NamedTuple):
 class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, AbstractVerifiable):
     """A wave that steepens and dissipates, between edges: u_t + a u u_x = v u_xx.
 
-    Fluxes through the faces of cells conserve the integral of u. They are of eighth order, near an edge of fourth. The
-    initial state is -sin(pi x), with a known solution in the box (-1, 1) with edges at 0.
-    A shock has the width 4 v / (a jump), which takes two cells or more.
+    Fluxes through the faces of cells conserve the integral of u. They are of eighth order, and of fourth near an edge.
+    The initial state is -sin(pi x), with a known solution in the box (-1, 1) with edges at 0. A shock has the width 4 v
+    / (a jump), which needs at least two cells.
 
     **Arguments:**
 
-    - `grid`: the cells, of one axis. Their values are those at cell centres. Edge values are `Dirichlet` conditions.
+    - `grid`: the cells, of one axis, with values at cell centres. Edge values are `Dirichlet` conditions.
     - `advection`: the coefficient a.
     - `viscosity`: the coefficient v.
 
@@ -53,7 +53,7 @@ class Burgers(pdefit.AbstractFieldSystem, AbstractExact, AbstractStable, Abstrac
         return State((flux[:-1] - flux[1:]) / h)
 
     def _extended(self, grid, u):
-        """The field with four cells more at each end."""
+        """The field extended by four cells at each end."""
         if grid.periodic[0]:
             return jnp.concatenate([u[-4:], u, u[:4]])
         first, last = grid.boundaries[0].outer_differences(u, 0, grid.spacing[0]) or (jnp.zeros(1), jnp.zeros(1))

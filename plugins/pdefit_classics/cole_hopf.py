@@ -1,4 +1,4 @@
-"""The exact solution of Burgers' equation for a sine, by the transform of Cole and Hopf."""
+"""The exact solution of Burgers' equation for a sine, by the Cole-Hopf transform."""
 
 import jax
 import jax.numpy as jnp

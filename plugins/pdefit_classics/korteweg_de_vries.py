@@ -18,8 +18,8 @@ class State(NamedTuple):
 class KortewegDeVries(pdefit.SpectralSystem, AbstractConservative, AbstractVerifiable):
     """Long waves that steepen and disperse: u_t + a u u_x + d u_xxx = 0, in a periodic box.
 
-    The initial state is one soliton, 3 c / a sech(sqrt(c / d) (x - x_0 - c t) / 2)^2. It keeps its shape where the box is
-    much longer than sqrt(d / c), and passes through other solitons with no more than a shift.
+    The initial state is one soliton, 3 c / a sech(sqrt(c / d) (x - x_0 - c t) / 2)^2. It keeps its shape if the box is
+    much longer than sqrt(d / c), and is only shifted by collisions with other solitons.
 
     **Arguments:**
 
@@ -27,7 +27,7 @@ class KortewegDeVries(pdefit.SpectralSystem, AbstractConservative, AbstractVerif
     - `advection`: the coefficient a.
     - `dispersion`: the coefficient d.
     - `speed`: the soliton's speed c; default 1.
-    - `place`: its place x_0 at t = 0; default 0.
+    - `place`: its position x_0 at t = 0; default 0.
 
     Source: D. J. Korteweg, G. de Vries (1895), doi:10.1080/14786449508620739.
     """

@@ -20,7 +20,7 @@ class State(NamedTuple):
 class Lorenz(pdefit.AbstractSystem, AbstractVerifiable):
     """Three modes of convection: x' = sigma (y - x), y' = x (rho - z) - y, z' = x y - beta z.
 
-    At sigma = 10, rho = 28 and beta = 8/3 errors grow by e in a time of 1.1 on average.
+    At sigma = 10, rho = 28 and beta = 8/3 errors grow by a factor e in a time of 1.1 on average.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Incompressible flow in the plane, with an exact projection in every right-hand side."""
+"""Incompressible flow in the plane, with an exact projection in every evaluation of the right-hand side."""
 
 from pdefit_flow.forces import KolmogorovForce as KolmogorovForce
 from pdefit_flow.forces import NoForce as NoForce

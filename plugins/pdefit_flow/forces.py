@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 
 class NoForce(eqx.Module):
-    """The force 0."""
+    """A force of zero."""
 
     def __call__(self, t, points):
         x, y = points
@@ -21,8 +21,8 @@ class KolmogorovForce(eqx.Module):
     **Arguments:**
 
     - `amplitude`: the largest force per mass.
-    - `wavenumber`: the number of waves in the length.
-    - `length`: that length, by default 2 pi.
+    - `wavenumber`: the number of waves over `length`.
+    - `length`: the length along y that holds these waves; default 2 pi.
     """
 
     amplitude: Array = eqx.field(converter=lambda x: jnp.asarray(x, float))

@@ -37,7 +37,7 @@ class Flow(NamedTuple):
 
 
 class FlowAndScalar(NamedTuple):
-    """A velocity on faces, and a scalar at centres that it carries."""
+    """A velocity on faces, and a passive scalar at centres."""
 
     u: Float[Array, "x_face y"] = pdefit.field(doc="velocity along x")
     v: Float[Array, "x y_face"] = pdefit.field(doc="velocity along y")
@@ -45,7 +45,7 @@ class FlowAndScalar(NamedTuple):
 
 
 class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
-    """An incompressible fluid with viscosity, drag and a body force, and a scalar that it carries.
+    """An incompressible fluid with viscosity, drag and a body force, and a passive scalar.
 
         u_t + div (u u) = - grad p + viscosity lap u - drag u + force,   div u = 0
         c_t + div (u c) = diffusivity lap c
@@ -54,14 +54,14 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     `Dirichlet(speed)` walls move along themselves, and along `NoFlux()` walls it slips freely. The scalar does not pass
     walls.
 
-    The force is projected with everything else. Its gradient part is balanced by the pressure and leaves no trace in
-    the velocity, so only its part without divergence can be inferred. The pressure beside it is the modified pressure.
+    The force is projected, too. Its gradient part is balanced by the pressure and does not affect the velocity, so only
+    its divergence-free part can be inferred. The computed pressure is the modified pressure.
 
-    At first there are a few random waves with a root mean square speed of 1, and in a window the flow without vorticity.
+    The initial state has a few random waves with a root mean square speed of 1; in a window it is irrotational.
 
-    Production, dissipation and drag close the budget of the kinetic energy between walls at rest. What a wall that moves, or
-    the flow through a rim, brings in is no diagnostic. In a window, production and enstrophy are averages over the points
-    inside the rim.
+    Production, dissipation and drag close the budget of the kinetic energy between walls at rest. The energy input
+    of moving walls, or of the flow through a rim, is no diagnostic. In a window, production and enstrophy are averages
+    over the points inside the rim.
 
     **Arguments:**
 
@@ -71,15 +71,15 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
     - `force`: the force per mass, a module called as `force(t, (x, y))` with coordinates (nx,) and (ny,), which returns
       (nx, ny, 2); default none.
     - `diffusivity`: of the scalar; default 1.
-    - `scalar`: whether there is one; default False.
-    - `rim`: the velocity on the rim of a window that was cut from a larger flow; by default the axes are periodic or end
-      at walls. Its vectors lie on the rim of the grid, and all conditions of the grid are `Dirichlet()`.
-    - `compressible`: whether the fluid is a layer that exchanges fluid with its surroundings: it has no pressure, and its
-      divergence is free; default False.
-    - `unit_of_time`: the unit of time; default "1". Together with the unit of lengths it gives the unit of velocities.
+    - `scalar`: whether there is a scalar; default False.
+    - `rim`: the velocity on the rim of a window cut from a larger flow; by default the axes are periodic or end at
+      walls. Its vectors lie on the rim of the grid, and all conditions of the grid are `Dirichlet()`.
+    - `compressible`: whether the fluid is a layer that exchanges fluid with its surroundings: it has no pressure, and
+      its divergence is free; default False.
+    - `unit_of_time`: the unit of time; default "1". With the unit of length it gives the unit of velocities.
 
-    A window has the velocity through its rim, the velocity along it, and no other condition. Its initial state takes on
-    the velocity through the rim at the first time of `rim`.
+    A window has only the velocity on its rim as condition. The initial state takes the velocity through the rim from
+    the first time of `rim`.
 
     Source of the scheme: F. H. Harlow, J. E. Welch (1965), doi:10.1063/1.1761178.
     """
@@ -175,12 +175,12 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
         return found
 
     def driven_by(self, observations, frames):
-        """The flow with the rim that its data show, and the data without it.
+        """The flow with the rim taken from its data, and the data without the rim.
 
         **Arguments:**
 
         - `observations`: the record.
-        - `frames`: the indices of the times that may be read.
+        - `frames`: the indices of the times to read.
         """
         if not isinstance(self.rim, MeasuredRim):
             return self, observations, ()
@@ -226,7 +226,7 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
         return FlowAndScalar(u, v, scalar(None)) if self.scalar else Flow(u, v)
 
     def _waves(self, key: Array) -> Any:
-        """A sum of random waves as a function of where it is evaluated, 0 on walls."""
+        """A sum of random waves, as a function of position, 0 on walls."""
         numbers = np.stack(np.meshgrid(np.arange(-3, 4), np.arange(4), indexing="ij"), -1).reshape(-1, 2)
         phase = 2 * jnp.pi * jax.random.uniform(key, (2, len(numbers)))
         size = 1 / (1 + np.sum(numbers**2, -1))
@@ -273,6 +273,6 @@ class NavierStokes(AbstractPressure, AbstractDriven, AbstractVerifiable):
 
 
 def _fits(boundary: AbstractBoundary) -> bool:
-    """Test for a condition on a tangential velocity: of a wall that moves at most along itself, or periodic."""
+    """True for a condition on a tangential velocity: a wall that moves at most along itself, or a periodic axis."""
     number = isinstance(boundary, Dirichlet) and not (isinstance(boundary.value, str) or callable(boundary.value))
     return number or isinstance(boundary, Periodic | NoFlux)

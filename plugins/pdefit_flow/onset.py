@@ -9,10 +9,10 @@ from pdefit_flow.rayleigh_benard import RayleighBenard, State
 
 
 def critical_rayleigh(system: RayleighBenard) -> float:
-    """The Rayleigh number at which the discretised fluid begins to move, in rolls of which one pair fills the box.
+    """Rayleigh number of the onset of convection on the grid, in rolls of which one pair fills the box.
 
-    It does not depend on the Rayleigh and Prandtl numbers of the system. With cells of zero size it would be 1707.762 at
-    its smallest, in a box 2 pi / 3.117 wide.
+    It does not depend on the Rayleigh and Prandtl numbers of the system. In the limit of fine grids its minimum is
+    1707.762, in a box 2 pi / 3.117 wide.
 
     **Arguments:**
 

@@ -1,11 +1,11 @@
 """Differences and averages on a staggered grid: pressure and scalars at centres, each velocity component on its faces.
 
-Component i of a velocity lives on the faces normal to axis i. A periodic axis of n cells has n of them, the lower face of
-each cell. Between walls there are the n - 1 inner faces. The walls let nothing through, unless `Edges` state the velocity
+Component i of a velocity lives on the faces normal to axis i. A periodic axis of n cells has n faces, the lower face of
+each cell. Between walls there are the n - 1 inner faces. Walls are impermeable, unless `Edges` state the velocity
 on the rim of the box.
 
-Every function takes one axis, and treats any other axis point by point. Averages to faces and to centres are transposes
-of each other, and so are minus the slope on faces and the slope at centres. Conservation rests on that.
+Every function takes one axis, and treats any other axis point by point. The averages to faces and to centres are
+transposes of each other, and so are minus the slope on faces and the slope at centres. Conservation follows from that.
 
 Source: F. H. Harlow, J. E. Welch (1965), doi:10.1063/1.1761178.
 """
@@ -63,7 +63,7 @@ def _beside_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> tuple[Arra
 
 
 def _beside_centres(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None) -> tuple[Array, Array]:
-    """The values on the faces below and above each centre. On walls they are those of `ends`, or 0 without any."""
+    """The values on the faces below and above each centre. On walls they are `ends`, or 0 by default."""
     if grid.periodic[axis]:
         return u, shift(u, -1, axis)
     if ends is None:
@@ -102,7 +102,7 @@ def mean_at_centres(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair 
 def slope_on_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
     """The derivative of values at centres, on the faces between them.
 
-    **Arguments:** as of `mean_on_faces`.
+    **Arguments:** as in `mean_on_faces`.
     """
     lower, upper = _beside_faces(grid, u, axis)
     return (upper - lower) * (1 / grid.spacing[axis])
@@ -111,7 +111,7 @@ def slope_on_faces(grid: pdefit.CartesianGrid, u: Array, axis: int) -> Array:
 def slope_at_centres(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None = None) -> Array:
     """The derivative of values on faces, at the centres between them.
 
-    **Arguments:** as of `mean_at_centres`.
+    **Arguments:** as in `mean_at_centres`.
     """
     lower, upper = _beside_centres(grid, u, axis, ends)
     return (upper - lower) * (1 / grid.spacing[axis])
@@ -122,7 +122,7 @@ def curvature(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None
 
     **Arguments:**
 
-    - `grid`, `u`, `axis`: as of `mean_on_faces`.
+    - `grid`, `u`, `axis`: as in `mean_on_faces`.
     - `ends`: the values on the lower and the upper wall, without that axis; by default the grid's condition holds.
     """
     inside = slope_at_centres(grid, slope_on_faces(grid, u, axis), axis)
@@ -134,7 +134,7 @@ def curvature(grid: pdefit.CartesianGrid, u: Array, axis: int, ends: Pair | None
 
 
 def _condition(grid: pdefit.CartesianGrid, axis: int, ends: Pair | None) -> AbstractBoundary:
-    """The condition at the ends of an axis: values there, or the grid's condition."""
+    """The condition at the ends of an axis: given values, or the grid's condition."""
     return grid.boundaries[axis] if ends is None else Ends(Dirichlet(ends[0]), Dirichlet(ends[1]))
 
 
@@ -146,7 +146,7 @@ def laplacian(grid: pdefit.CartesianGrid, u: Array, normal: int | None = None, e
     - `grid`: the cells and boundary conditions of the differentiated field.
     - `u`: a scalar at centres, or the component on its faces.
     - `normal`: the axis along which the component points; None for a scalar.
-    - `edges`: the velocity on the rim; by default that of walls.
+    - `edges`: the velocity on the rim; by default the velocity of the walls.
     """
     total = jnp.zeros_like(u)
     for axis in range(2):
@@ -164,7 +164,7 @@ def squared_gradient(grid: pdefit.CartesianGrid, u: Array, normal: int, edges: E
 
     Between walls at rest it is minus the mean of the component times its Laplacian.
 
-    **Arguments:** as of `laplacian`.
+    **Arguments:** as in `laplacian`.
     """
     # on walls the component through them is 0, on a rim it is left out
     lines = grid.shape[normal] if edges is None else u.shape[normal]
@@ -185,7 +185,7 @@ def divergence(grid: pdefit.CartesianGrid, velocity: Velocity, edges: Edges | No
 
     - `grid`: the cells.
     - `velocity`: its two components, each on its faces.
-    - `edges`: the velocity on the rim; by default walls let nothing through.
+    - `edges`: the velocity on the rim; by default walls are impermeable.
     """
     through = (None, None) if edges is None else edges.through
     return slope_at_centres(grid, velocity[0], 0, through[0]) + slope_at_centres(grid, velocity[1], 1, through[1])
@@ -203,7 +203,7 @@ def gradient(grid: pdefit.CartesianGrid, u: Array) -> Velocity:
 
 
 def transport(grid: pdefit.CartesianGrid, velocity: Velocity, u: Array) -> Array:
-    """The divergence of the flux that carries a scalar, at centres.
+    """The divergence of the flux of an advected scalar, at centres.
 
     **Arguments:**
 
@@ -217,14 +217,13 @@ def transport(grid: pdefit.CartesianGrid, velocity: Velocity, u: Array) -> Array
 def self_transport(grid: pdefit.CartesianGrid, velocity: Velocity, edges: Edges | None = None) -> Velocity:
     """The divergence of the momentum flux, each component on its faces.
 
-    Between walls it conserves momentum, and for a velocity without divergence its product with the velocity sums to
-    zero.
+    Between walls it conserves momentum. For a divergence-free velocity its product with the velocity sums to zero.
 
     **Arguments:**
 
     - `grid`: the cells.
     - `velocity`: its two components, each on its faces.
-    - `edges`: the velocity on the rim; by default walls let nothing through.
+    - `edges`: the velocity on the rim; by default walls are impermeable.
     """
     u, v = velocity
     through, fluxes = (None, None), (None, None)
@@ -241,7 +240,7 @@ def self_transport(grid: pdefit.CartesianGrid, velocity: Velocity, edges: Edges 
 
 
 def vorticity(grid: pdefit.CartesianGrid, velocity: Velocity) -> Array:
-    """The vorticity dv/dx - du/dy at the corners of cells, without those on walls.
+    """The vorticity dv/dx - du/dy at the corners of cells, except on walls.
 
     **Arguments:**
 

@@ -37,7 +37,7 @@ class AbstractPlanarFlow(
     """Incompressible flow in the plane on a staggered grid.
 
     The state is a `NamedTuple` with two velocity components, each on its faces, and scalars at centres, all declared
-    with `pdefit.field`. `axes` are the names of the two axes, and `components` those of the fields along them.
+    with `pdefit.field`. `axes` are the names of the two axes, and `components` the names of the fields along them.
 
     **Arguments:**
 
@@ -51,10 +51,10 @@ class AbstractPlanarFlow(
 
     @abc.abstractmethod
     def background(self) -> PyTree:
-        """The state that is assumed where nothing was measured."""
+        """The state assumed where nothing was measured."""
 
     def edges(self, t: Array | float) -> Edges | None:
-        """The velocity that is prescribed on the rim of the box; None where walls surround it.
+        """The velocity prescribed on the rim of the box; None between walls.
 
         **Arguments:** `t`: the time.
         """
@@ -66,7 +66,7 @@ class AbstractPlanarFlow(
         return u, v
 
     def with_velocity(self, y: PyTree, velocity: Velocity) -> PyTree:
-        """The state with another velocity.
+        """The state with its velocity replaced.
 
         **Arguments:**
 
@@ -89,14 +89,14 @@ class AbstractPlanarFlow(
         return x, y
 
     def init_from_data(self, observations, index=0):
-        """A state from the fields that were measured on the whole grid, and elsewhere that of `background`.
+        """A state from the fields measured on the whole grid; all other fields come from `background`.
 
-        A measured velocity has a divergence, which the initial state of a run loses by `project`.
+        A measured velocity is not divergence-free; a run applies `project` to its initial state.
 
         **Arguments:**
 
         - `observations`: the record.
-        - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
+        - `index`: the index of the time in `observations.ts`; by default the start of the record.
         """
 
         def merged(name: str, default: Array) -> Array:
@@ -142,13 +142,13 @@ class AbstractPlanarFlow(
     def coarsen(self, y, factor):
         """A state of this (fine) system averaged over coarser cells: scalars over cells, velocities along their faces.
 
-        Where a coarse face lies between fine ones, the velocity is linear in between. The coarse divergence is then the
-        mean of the fine one, and a flow without divergence keeps none.
+        If a coarse face lies between fine ones, the velocity is interpolated linearly. The coarse divergence is then
+        the mean of the fine one, and a divergence-free flow stays so.
 
         **Arguments:**
 
         - `y`: the state.
-        - `factor`: the size of a coarse cell in fine ones, a whole number or a fraction such as 1.5. It must divide the
+        - `factor`: the size of a coarse cell in fine ones, an integer or a fraction such as 1.5. It must divide the
           shape.
         """
         counts = [round(n / factor) for n in self.grid.shape]
@@ -178,14 +178,14 @@ class AbstractPlanarFlow(
         }
 
     def mean(self, x: Array) -> Array:
-        """The mean over the box of values at centres or on faces, which are 0 on walls."""
+        """The mean over the box of values at centres or on faces; values on walls are 0."""
         return jnp.sum(x) / math.prod(self.grid.shape)
 
     def _stable_step(self, y: PyTree, diffusivity: Array, speed: Array | float, decay: float = 0.0) -> float:
-        """The step with which explicit methods follow diffusion, advection and decay, for a fluid that reaches `speed`.
+        """Stable step size of explicit methods for diffusion, advection and decay, for a fluid that reaches `speed`.
 
-        RK4 at 2.785 / 2 of it is within its region of stability for every wave of the grid in a uniform flow: with the
-        exponent 2 in place of 1.5 it would not be. So is explicit Euler where viscosity damps the shortest waves.
+        RK4 at 2.785 / 2 of it is stable for every wave of the grid in a uniform flow; with the exponent 2 instead of
+        1.5 it would not be. Explicit Euler is stable, too, if viscosity damps the shortest waves.
         """
         spread = decay + 4 * float(jnp.max(diffusivity)) * sum(1 / h**2 for h in self.grid.spacing)
         carried = max(float(self._advection_rate(y)), float(speed) / min(self.grid.spacing))
@@ -193,19 +193,19 @@ class AbstractPlanarFlow(
 
     @eqx.filter_jit
     def _advection_rate(self, y: PyTree, edges: Edges | None = None) -> Array:
-        """The cells that the fastest fluid crosses in a unit of time, along both axes together."""
+        """The number of cells that the fastest fluid crosses per unit of time, summed over both axes."""
         sizes = (x / h for x, h in zip(self._at_centres(jnp.abs, y, edges), self.grid.spacing, strict=True))
         return jnp.max(sum(sizes, start=jnp.zeros(())))
 
     def _at_centres(self, size: Callable[[Array], Array], y: PyTree, edges: Edges | None) -> Iterator[Array]:
-        """The size of both velocity components, averaged from faces to centres."""
+        """The function `size` of both velocity components, averaged from faces to centres."""
         for i, u in enumerate(self.velocity(y)):
             ends = None if edges is None else (size(edges.through[i][0]), size(edges.through[i][1]))
             yield mean_at_centres(self.grid, size(u), i, ends)
 
 
 def faces(grid: pdefit.CartesianGrid, axis: int) -> np.ndarray:
-    """The positions of the faces normal to an axis on which the velocity is unknown, (n,) or (n - 1,) between walls.
+    """The positions of the faces normal to an axis with an unknown velocity, (n,), or (n - 1,) between walls.
 
     **Arguments:**
 
@@ -218,7 +218,7 @@ def faces(grid: pdefit.CartesianGrid, axis: int) -> np.ndarray:
 
 @functools.lru_cache
 def _over_cells(fine: int, coarse: int) -> np.ndarray:
-    """The share of every fine cell in each coarse one, (coarse, fine)."""
+    """The fraction of every fine cell in each coarse one, (coarse, fine)."""
     ends, starts = np.arange(1, fine + 1) / fine, np.arange(fine) / fine
     upper, lower = np.arange(1, coarse + 1)[:, None] / coarse, np.arange(coarse)[:, None] / coarse
     return coarse * np.clip(np.minimum(upper, ends) - np.maximum(lower, starts), 0, None)
@@ -226,7 +226,7 @@ def _over_cells(fine: int, coarse: int) -> np.ndarray:
 
 @functools.lru_cache
 def _at_faces(fine: int, coarse: int, wraps: bool) -> np.ndarray:
-    """Weights of linear interpolation from fine faces to coarse ones, with 0 on walls, (coarse faces, fine faces)."""
+    """Weights of linear interpolation from fine faces to coarse ones, 0 on walls, (coarse faces, fine faces)."""
     places = np.arange(coarse) * (fine / coarse)
     distance = np.abs(places[:, None] - np.arange(fine))
     if wraps:

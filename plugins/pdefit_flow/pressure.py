@@ -11,10 +11,10 @@ from pdefit_flow.projection import potential
 
 
 class AbstractPressure(AbstractPlanarFlow, AbstractDerived):
-    """A planar flow with its pressure, the potential that the projection of the velocity's rates subtracts.
+    """A planar flow with its pressure, the potential subtracted by the projection of the velocity's rates.
 
-    It is the pressure over the density, in units of velocity squared, and its mean over the box is 0. It balances the
-    gradient part of forces, too: it is the modified pressure. Its error is of second order in the size of a cell.
+    It is the pressure divided by the density, in units of velocity squared, with mean 0 over the box. It includes the
+    gradient part of forces (the modified pressure). Its error is of second order in the cell size.
     """
 
     @abc.abstractmethod
@@ -28,7 +28,7 @@ class AbstractPressure(AbstractPlanarFlow, AbstractDerived):
         """
 
     def rim_rates(self, t: Array | float) -> Edges | None:
-        """The rates of a velocity that is prescribed on the rim of the box; None where walls surround it.
+        """The rates of the velocity prescribed on the rim of the box; None between walls.
 
         **Arguments:** `t`: the time.
         """

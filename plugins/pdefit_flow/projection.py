@@ -1,4 +1,4 @@
-"""Projection of a velocity onto those without divergence, exact to round-off."""
+"""Projection of a velocity onto divergence-free fields, exact to round-off."""
 
 import functools
 from typing import Literal
@@ -22,11 +22,11 @@ def project(
     transforms: Literal["auto", "dense", "fft"] = "auto",
     edges: Edges | None = None,
 ) -> Velocity:
-    """The nearest velocity without divergence. Between walls it is linear, symmetric and idempotent.
+    """The nearest divergence-free velocity. Between walls the projection is linear, symmetric and idempotent.
 
-    The gradient of `potential` is subtracted. The velocity on the rim of a box stays as it is.
+    The gradient of `potential` is subtracted. The velocity on the rim of a box is unchanged.
 
-    **Arguments:** as of `potential`.
+    **Arguments:** as in `potential`.
     """
     pressure = gradient(grid, potential(grid, velocity, transforms, edges))
     return velocity[0] - pressure[0], velocity[1] - pressure[1]
@@ -38,12 +38,12 @@ def potential(
     transforms: Literal["auto", "dense", "fft"] = "auto",
     edges: Edges | None = None,
 ) -> Array:
-    """The potential whose gradient a projection subtracts, of zero mean, at centres. That of a rate is the pressure.
+    """The potential, at centres and of zero mean, whose gradient a projection subtracts. For a rate it is the pressure.
 
     Its Laplacian is diagonal in real Fourier modes along a periodic axis, and in cosines between walls.
 
-    Fast transforms win above 64 cells along the longer axis of a periodic box, and above 384 with walls. Measured on two
-    cores of a CPU, with matrices and with fast transforms, in ms:
+    Fast transforms are faster above 64 cells along the longer axis of a periodic box, and above 384 with walls. Times
+    on two cores of a CPU, with matrices and with fast transforms, in ms:
 
     | cells | float32, periodic | float32, walls | float64, periodic | float64, walls |
     |---|---|---|---|---|
@@ -57,9 +57,9 @@ def potential(
 
     - `grid`: the cells, and which axes are periodic.
     - `velocity`: its two components, each on its faces.
-    - `transforms`: matrices ("dense") or fast transforms ("fft"), with the same result to round-off. "auto" takes
-      the faster.
-    - `edges`: the velocity on the rim, whose net flux through it is zero; by default walls let nothing through.
+    - `transforms`: matrices ("dense") or fast transforms ("fft"), with the same result to round-off. "auto" takes the
+      faster one.
+    - `edges`: the velocity on the rim, with zero net flux; by default walls are impermeable.
     """
     source = divergence(grid, velocity, edges)
     few = max(grid.shape) <= (_PERIODIC if all(grid.periodic) else _WALLS)
@@ -93,7 +93,7 @@ def _fast_solve(grid: pdefit.CartesianGrid, source: Array) -> Array:
 
 @functools.lru_cache
 def _modes(n: int, wraps: bool, dtype: str) -> np.ndarray:
-    """The modes of the Laplacian along an axis in rows, orthonormal, (n, n)."""
+    """The modes of the Laplacian along an axis, as orthonormal rows, (n, n)."""
     place, mode = np.arange(n) + 0.5, np.arange(n)[:, None]
     if wraps:
         # 1, then cosine and sine of each wave, and the alternating mode where n is even
@@ -108,7 +108,7 @@ def _modes(n: int, wraps: bool, dtype: str) -> np.ndarray:
 def _inverse(
     shape: tuple[int, int], spacing: tuple[float, float], periodic: tuple[bool, bool], fast: bool, dtype: str
 ) -> np.ndarray:
-    """One over the eigenvalues of the Laplacian in the order of the modes, 0 for the constant one."""
+    """Inverse eigenvalues of the Laplacian in the order of the modes, 0 for the constant mode."""
     axes = []
     # of a real transform along two axes the last is the shorter one
     half = [axis for axis in range(2) if periodic[axis]][-1:] if fast else []

@@ -34,21 +34,21 @@ class RayleighBenard(AbstractPressure, AbstractVerifiable):
         T_t + div (u T) = w + kappa lap T
         u_t + div (u u) = - grad p + nu lap u + buoyancy T e_z,   div u = 0
 
-    T is the deviation of the temperature from the conductive profile, which falls from 1/2 to -1/2. The plates at z = 0 and
-    1 do not move nor change their temperature. The box is periodic along x, and 1 high.
+    T is the deviation of the temperature from the conductive profile, which falls from 1/2 to -1/2. The plates at z = 0
+    and 1 are at rest and at constant temperature. The box is periodic along x, and has height 1.
 
-    - Units "diffusive" have the time in which heat diffuses through the height: kappa = 1, nu = Pr, buoyancy = Ra Pr.
-    - Units "free_fall" have the time of a fall through the height: kappa = (Ra Pr)^(-1/2), nu = (Pr / Ra)^(1/2),
+    - Units "diffusive": time is the diffusion time of heat over the height, kappa = 1, nu = Pr, buoyancy = Ra Pr.
+    - Units "free_fall": time is the free-fall time over the height, kappa = (Ra Pr)^(-1/2), nu = (Pr / Ra)^(1/2),
       buoyancy = 1.
 
-    At first the fluid rests, with a temperature disturbed by a few random waves.
+    The initial state is at rest, with a temperature disturbed by a few random waves.
 
     **Arguments:**
 
     - `grid`: the cells, periodic along x and with `Dirichlet()` along z, of height 1.
     - `rayleigh`: the Rayleigh number Ra, buoyancy over dissipation.
     - `prandtl`: the Prandtl number Pr, viscosity over thermal diffusivity.
-    - `units`: of time and velocity, "diffusive" or "free_fall"; default "diffusive".
+    - `units`: the units of time and velocity, "diffusive" or "free_fall"; default "diffusive".
 
     Source of the scheme: F. H. Harlow, J. E. Welch (1965), doi:10.1063/1.1761178.
     """
@@ -144,7 +144,7 @@ class RayleighBenard(AbstractPressure, AbstractVerifiable):
         }
 
     def well_mixed(self) -> Float[Array, " z"]:
-        """The profile of the temperature deviation of a fluid that is isothermal but for two boundary layers.
+        """The profile of the temperature deviation of a fluid that is isothermal except in two boundary layers.
 
         Their thickness is d = 1 / (2 Nu), with the Nusselt number Nu = 0.138 Ra^0.285 of convection in the plane. Without
         convection the deviation is 0.

@@ -13,21 +13,21 @@ _AHEAD = ("hold", "linear")
 
 
 class Rim(eqx.Module):
-    """The velocity on the rim of a window that was cut from a larger flow.
+    """The velocity on the rim of a window cut from a larger flow.
 
-    The vectors lie on the rim itself, at equal distances along each side. They are ordered counterclockwise from the
-    lower left corner. Between them and between times they are interpolated by cubic polynomials. What flows in through
-    the rim of an incompressible flow also flows out: a net flux is taken from the component through the rim, evenly.
+    The vectors lie on the rim itself, at equal distances along each side, ordered counterclockwise from the lower left
+    corner. They are interpolated by cubic polynomials in space and time. The net flux through the rim of an
+    incompressible flow vanishes: it is subtracted evenly from the component through the rim.
 
     **Arguments:**
 
-    - `u`, `v`: both components of the m vectors over time, `pdefit.TimeSeries` with values (T, m). The array `values` of
-      each can be a control.
-    - `counts`: the distances between vectors along a side of the x axis, and along one of the y axis. Then
-      m = 2 (counts[0] + counts[1]).
-    - `ahead`: what continues after the last time: `hold` keeps the last vectors (default), and `linear` continues with
+    - `u`, `v`: both components of the m vectors over time, `pdefit.TimeSeries` with values (T, m). The array `values`
+      of each can be a control.
+    - `counts`: the number of intervals between vectors along a side of the x axis, and of the y axis. Then m = 2
+      (counts[0] + counts[1]).
+    - `ahead`: the extrapolation after the last time: `hold` keeps the last vectors (default), and `linear` continues
       the change between the last two times.
-    - `steady`: whether the rim keeps still at all times, at the mean of its vectors over time, weighted by their noise;
+    - `steady`: whether the rim is constant in time, at the mean of its vectors over time, weighted by their noise;
       default False.
     """
 
@@ -60,7 +60,7 @@ class Rim(eqx.Module):
 
         - `grid`: the cells of the window.
         - `t`: the time.
-        - `balanced`: whether a net flux through the rim is taken away (default).
+        - `balanced`: whether the net flux through the rim is subtracted (default).
         """
         loop = jnp.stack([self._at(series, t) for series in (self.u, self.v)], axis=-1)
         nx, ny = self.counts
@@ -79,7 +79,7 @@ class Rim(eqx.Module):
     def edge_rates(self, grid: pdefit.CartesianGrid, t: Array | float) -> Edges:
         """The time derivative of `edges`.
 
-        **Arguments:** `grid`, `t`: as of `edges`.
+        **Arguments:** `grid`, `t`: as in `edges`.
         """
         t = jnp.asarray(t, float)
         return jax.jvp(lambda t: self.edges(grid, t), (t,), (jnp.ones_like(t),))[1]
@@ -108,7 +108,7 @@ def _balanced(grid: pdefit.CartesianGrid, along_x: Pair, along_y: Pair) -> tuple
 
 
 def _between(vectors: Array, cells: int) -> tuple[Array, Array]:
-    """The velocity at the middles of the cells along a side, and at the corners between them, (..., 2).
+    """The velocity at the midpoints of the cells along a side, and at the corners between them, (..., 2).
 
     **Arguments:** `vectors` lie at equal distances along the side, (k, 2), and `cells` is the number of its cells.
     """
@@ -118,16 +118,16 @@ def _between(vectors: Array, cells: int) -> tuple[Array, Array]:
 
 
 class MeasuredRim(eqx.Module):
-    """The rim of a window whose vectors come with the data: the outermost vectors of the raster.
+    """The rim of a window given by the data: the outermost vectors of the raster.
 
-    Missing vectors are filled by a harmonic function of the others of their frame. As measurements, these have the
-    standard deviation of the whole component.
+    Missing vectors are filled by a harmonic function of the known vectors of their frame. As measurements, filled
+    vectors have the standard deviation of the whole component.
 
     **Arguments:**
 
-    - `ahead`: as of `Rim`.
-    - `read`: whether the outermost vectors are read (default). Otherwise they are filled from those inside.
-    - `steady`: as of `Rim`. It suits a steady flow, whose frames differ by noise only.
+    - `ahead`: as in `Rim`.
+    - `read`: whether the outermost vectors are read (default). Otherwise they are filled from the inner ones.
+    - `steady`: as in `Rim`, for a steady flow, whose frames differ only by noise.
     """
 
     ahead: str = eqx.field(default="hold", static=True)
@@ -139,18 +139,18 @@ class MeasuredRim(eqx.Module):
         raise _without_data()
 
     def edges(self, grid: pdefit.CartesianGrid, t: Array | float, balanced: bool = True) -> Edges:
-        """Nothing: without data there is no velocity.
+        """Error, since there is no velocity without data.
 
-        **Arguments:** as of `Rim.edges`.
+        **Arguments:** as in `Rim.edges`.
         """
         raise _without_data()
 
     def of(self, observations: pdefit.Observations, names: tuple[str, str]) -> tuple[Rim, tuple[str, ...]]:
-        """The rim of a record, and remarks for the user.
+        """The rim of a record, and messages for the user.
 
         **Arguments:**
 
-        - `observations`: the frames that may be read, of two components on one raster, (T, k, l).
+        - `observations`: the frames to read, of two components on one raster, (T, k, l).
         - `names`: the names of the components.
         """
         shapes = {n: observations.values[n].shape[1:] for n in names if n in observations.values}
@@ -168,7 +168,7 @@ class MeasuredRim(eqx.Module):
         return Rim(u[0], v[0], (kx - 1, ky - 1), self.ahead, self.steady), (remark,) if missing else ()
 
     def _series(self, observations: pdefit.Observations, name: str) -> tuple[pdefit.TimeSeries, np.ndarray]:
-        """The outermost vectors of a component over time, and which of them are known, (T, m)."""
+        """The outermost vectors of a component over time, and the mask of known ones, (T, m)."""
         values, mask = np.asarray(observations.values[name], float), np.array(observations.mask[name])
         spread = max(float(np.std(values[mask])), np.finfo(float).tiny)
         if not self.read:
@@ -182,12 +182,12 @@ class MeasuredRim(eqx.Module):
 
 
 def harmonic(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """A field whose missing values are the mean of their neighbours, (k, l).
+    """A field whose missing values are filled with the mean of their neighbours, (k, l).
 
     **Arguments:**
 
     - `values`: the field, (k, l).
-    - `mask`: where it is known, (k, l).
+    - `mask`: True for known values, (k, l).
     """
     filled = np.where(mask, values, 0.0)
     if mask.all() or not mask.any():

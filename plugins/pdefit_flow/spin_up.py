@@ -1,4 +1,4 @@
-"""Preparation of a flow by letting it develop."""
+"""Preparation of a flow by a run."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from pdefit_flow.planar_flow import AbstractPlanarFlow
 
 
 class SpinUp(pdefit.AbstractPreparation):
-    """Preparation that lets a flow develop from the system's initial state, which the seed disturbs.
+    """Preparation that lets a flow develop from the system's initial state, disturbed by the seed.
 
-    It runs in several parts of equal length, between which progress is shown and a blow-up is noticed.
+    It runs in parts of equal length, between which progress is shown and a blow-up is detected.
 
     **Arguments:**
 
-    - `duration`: the time of the run, in the system's time unit.
+    - `duration`: the length of the run, in the system's time unit.
     - `parts`: the number of parts; default 20.
     """
 

@@ -1,4 +1,4 @@
-"""The state of moving bodies, and the methods that all systems of them share."""
+"""The state of moving bodies, and the methods shared by all systems of bodies."""
 
 from typing import NamedTuple
 

@@ -17,28 +17,28 @@ class CuckerSmale(
     pdefit.capabilities.AbstractVerifiable,
     pdefit.capabilities.AbstractConservative,
 ):
-    """n particles in the plane, each of which aligns its velocity with the rest, with near ones most.
+    """n particles in the plane, each of which aligns its velocity with the rest, most with its neighbours.
 
         x_i' = v_i
         v_i' = 1/n sum_j (1 + r^2)^-gamma (v_j - v_i) - 1/n sum_j grad U(r)
         U(r) = -ca exp(-r / la) + cr exp(-r / lr)
 
-    with r = |x_i - x_j|. Velocities become equal for any start where gamma <= 1/2. With a faster fall-off a flock may break up,
-    unless attraction (ca, la) holds it together. Repulsion (cr, lr) keeps particles apart: with cr > ca and lr < la
-    they settle at a distance, where U is least.
+    with r = |x_i - x_j|. Velocities become equal from any start if gamma <= 1/2. With a faster fall-off a flock may
+    break up, unless attraction (ca, la) holds it together. Repulsion (cr, lr) keeps particles apart: with cr > ca and
+    lr < la they settle at the distance of least U.
 
-    The momentum is constant. The force of a pair does not vanish as r goes to 0, and its direction changes at once where
-    two meet: the closest encounter sets the step, so crowds of more than about 20 need adaptive steps. Coincident particles
-    exert no force on each other. All quantities are dimensionless.
+    The momentum is constant. The force of a pair does not vanish as r goes to 0, and its direction jumps when two
+    particles meet: the closest encounter limits the step, so more than about 20 particles need adaptive steps.
+    Coincident particles exert no force on each other. All quantities are dimensionless.
 
     Good values: gamma 0.8, ca 1, cr 1.5, la 2, lr 0.5, with a start of `init` and times up to 10.
 
     **Arguments:**
 
-    - `gamma`: how fast alignment falls off with the distance.
+    - `gamma`: the exponent with which alignment falls off with the distance.
     - `ca`, `cr`: strengths of attraction and repulsion.
-    - `la`, `lr`: their ranges.
-    - `n`: the number of particles that `init` places; default 5.
+    - `la`, `lr`: the ranges of attraction and repulsion.
+    - `n`: the number of particles in `init`; default 5.
 
     Source: F. Cucker and S. Smale, IEEE Trans. Autom. Control 52:852 (2007), doi:10.1109/TAC.2007.895842; the potential
     of M. R. D'Orsogna et al., Phys. Rev. Lett. 96:104302 (2006), doi:10.1103/PhysRevLett.96.104302.

@@ -1,4 +1,4 @@
-"""Gravity between point masses, by Newton and to the first order of general relativity."""
+"""Gravity between point masses, Newtonian and with the first post-Newtonian order."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -20,12 +20,12 @@ def _optional(x: Any) -> Array | None:
 
 
 class Pairs(NamedTuple):
-    """The geometry of all pairs of bodies, components first: loops over pairs are then long enough to vectorise.
+    """The geometry of all pairs of bodies, components first, so that loops over pairs are long enough to vectorise.
 
     **Arguments:**
 
     - `separation`: from body i to body j, (d, n, n).
-    - `inverse`: one over their distance, and 0 for coincident bodies, (n, n).
+    - `inverse`: the inverse distance, 0 for coincident bodies, (n, n).
     """
 
     separation: Array
@@ -52,10 +52,10 @@ class AbstractGravity(
 ):
     """Point masses that attract each other. A subclass gives their equation of motion.
 
-    Only the products GM enter: a common factor of all masses is a change of units. A planet's own mass shows only in its
-    pull on other bodies, so its control needs float64: 1 % of Mercury's mass moves a body by 1e-7 au in 600 days. Time is
-    in `day`. Coincident bodies exert no force on each other. If only positions were observed, a start from data takes
-    its velocities from two-body orbits about body 0 through neighbouring frames.
+    Only the products GM enter: a common factor of all masses is a change of units. A planet's own mass acts only on
+    other bodies, so its control needs float64: 1 % of Mercury's mass moves a body by 1e-7 au in 600 days. Time is
+    in `day`. Coincident bodies exert no force on each other. If only positions were observed, initial velocities come
+    from two-body orbits about body 0 through neighbouring frames.
     """
 
     time_unit: ClassVar[str] = "day"
@@ -153,19 +153,19 @@ class Gravity(AbstractGravity, AbstractBodies, pdefit.capabilities.AbstractConse
 
 
 class RelativisticGravity(AbstractGravity):
-    """n bodies under their mutual attraction to the first order of general relativity, as ephemerides are computed.
+    """n bodies under their mutual attraction in the first post-Newtonian order, as used for ephemerides.
 
         x_i'' = sum_j GM_j r_ij / r_ij^3 (1 + (-4 U_i - U_j + v_i^2 + 2 v_j^2 - 4 v_i . v_j - 3/2 (n_ij . v_j)^2
                 + 1/2 r_ij . a_j) / c^2) + sum_j GM_j / r_ij^3 (-r_ij . (4 v_i - 3 v_j)) (v_i - v_j) / c^2
                 + 7/2 sum_j GM_j a_j / (r_ij c^2)
 
-    r_ij = x_j - x_i, n_ij its direction, U_i = sum_j GM_j / r_ij, and a_j is Newton's acceleration (Einstein, Infeld and
-    Hoffmann). Positions are barycentric, in harmonic coordinates. Velocities decide the acceleration, so symplectic
-    solvers do not take it. Where bodies are slow, `Gravity` gives the same in a third of the time.
+    r_ij = x_j - x_i, n_ij its direction, U_i = sum_j GM_j / r_ij, and a_j is Newton's acceleration (Einstein, Infeld
+    and Hoffmann). Positions are barycentric, in harmonic coordinates. The acceleration depends on velocities, so
+    symplectic solvers are excluded. For slow bodies `Gravity` gives the same in a third of the time.
 
     **Arguments:**
 
-    - `gm`, `names`, `position`, `velocity`: as of `Gravity`, in au and days.
+    - `gm`, `names`, `position`, `velocity`: as in `Gravity`, in au and days.
     - `speed_of_light`: in au/day; default 173.1446326846693.
 
     Source: R. S. Park et al., Astron. J. 161:105 (2021), doi:10.3847/1538-3881/abd414, equation 1.

@@ -9,10 +9,10 @@ from jaxtyping import Array, Float
 def propagate(
     mu: Float[Array, ""], r0: Float[Array, " d"], v0: Float[Array, " d"], t: Float[Array, ""]
 ) -> tuple[Float[Array, " d"], Float[Array, " d"]]:
-    """Position and velocity after a time on the ellipse through a given position and velocity.
+    """Position and velocity after a time on the Kepler ellipse through a given position and velocity.
 
     Kepler's equation in the difference x of eccentric anomalies, n t = x - e_c sin x + e_s (1 - cos x) with e_c = e cos
-    E_0 and e_s = e sin E_0, is solved by Newton's iteration. Lagrange's f and g follow. It holds for bound orbits only
+    E_0 and e_s = e sin E_0, is solved by Newton's iteration. Lagrange's f and g follow. Only bound orbits are supported
     (NaN otherwise).
 
     **Arguments:**
@@ -45,7 +45,7 @@ def propagate(
 def kepler_forecast(
     gm: Float[Array, " n"], position: Float[Array, "n d"], velocity: Float[Array, "n d"], elapsed: Float[Array, " t"]
 ) -> dict[str, Array]:
-    """Positions and velocities, (t, n, d), when every body keeps its osculating ellipse about the first (the Sun).
+    """Positions and velocities, (t, n, d), if every body keeps its osculating ellipse about the first (the Sun).
 
     The centre of mass moves uniformly, and the Sun follows from it.
 
@@ -53,7 +53,7 @@ def kepler_forecast(
 
     - `gm`: the gravitational parameters, (n,).
     - `position`, `velocity`: the state at the start, (n, d).
-    - `elapsed`: the times since then, (t,).
+    - `elapsed`: the times since the start, (t,).
     """
     relative_x, relative_v = position[1:] - position[:1], velocity[1:] - velocity[:1]
     orbit = jax.vmap(jax.vmap(propagate, in_axes=(0, 0, 0, None)), in_axes=(None, None, None, 0))

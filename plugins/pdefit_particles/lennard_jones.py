@@ -19,7 +19,7 @@ class LennardJones(
     pdefit.capabilities.AbstractConservative,
     pdefit.capabilities.AbstractDataGuess,
 ):
-    """n spheres that repel each other where they touch and attract each other a little further away, in a box.
+    """n spheres in a box that repel each other on contact and attract each other a little further away.
 
         m_i x_i'' = -dU / dx_i
         U = sum_{i<j} 4 epsilon ((s_ij / d_ij)^12 - (s_ij / d_ij)^6) + sum_{i, walls} epsilon (r_i / d_iw)^12
@@ -29,7 +29,7 @@ class LennardJones(
     most 1 to 2. Collisions set the step. With masses of 1 to 10 and speeds of 2 the energy of velocity Verlet errs by up to
     0.2 % with steps of 4e-3, and by a quarter of that with half the step.
 
-    **Arguments:** `box` its edges, (d,), with a corner at 0; `mass`, `radius` (n,).
+    **Arguments:** `box`: its edges, (d,), with a corner at 0; `mass`, `radius`, (n,).
 
     Source: J. E. Jones, Proc. R. Soc. A 106:463 (1924), doi:10.1098/rspa.1924.0082.
     """
@@ -52,7 +52,7 @@ class LennardJones(
         return (pairs + walls) / self.mass[:, None]
 
     def _pairs(self, x: Float[Array, "n d"]) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
-        """Squared distances, and (s / d)^6; 0 for a sphere and itself, and where centres coincide."""
+        """Squared distances, and (s / d)^6, which is 0 on the diagonal and for coincident centres."""
         squared = jnp.sum((x.T[:, :, None] - x.T[:, None, :]) ** 2, axis=0)
         return squared, pdefit.safe_div((self.radius[:, None] + self.radius[None]) ** 2, squared) ** 3
 
@@ -67,7 +67,7 @@ class LennardJones(
         return self.epsilon * (2 * jnp.sum(sixth**2 - sixth) + jnp.sum(walls))
 
     def init(self, key):
-        """Spheres on a square lattice with normal velocities, cut off at 2."""
+        """Spheres on a square lattice with normal velocities, truncated at 2."""
         n, box = self.mass.size, np.asarray(self.box)
         counts = np.ones(box.size, int)
         while counts.prod() < n:
@@ -77,7 +77,7 @@ class LennardJones(
         return State(jnp.asarray((sites + 0.5) * box / counts, self.mass.dtype), velocity)
 
     def guess_from_data(self, parameter, observations):
-        """The largest radii that overlap nowhere: half of a sphere's smallest distance from another, or that from a wall.
+        """Largest radii without overlap: half of the smallest distance to another sphere, or the distance to a wall.
 
         A start with overlaps fails: forces grow with the 13th power of a radius.
         """
@@ -109,7 +109,7 @@ class LennardJones(
 def random_spheres(n: int, box: Sequence[float], seed: int = 0) -> LennardJones:
     """n spheres with masses drawn uniformly from 1 to 10 and radii from 0.2 to 0.7.
 
-    **Arguments:** `n`; `box` its edges, at least 1.6 for each sphere along an edge, so that none overlap at first;
+    **Arguments:** `n`; `box`: its edges, at least 1.6 for each sphere along an edge, so that none overlap initially;
     `seed` of the draw.
     """
     masses, radii = jax.random.split(jax.random.key(seed))

@@ -13,7 +13,7 @@ def pleiades(gravity):
 
     **Arguments:**
 
-    - `gravity`: the class `Gravity`, or one with its arguments.
+    - `gravity`: `Gravity`, or a function with its arguments.
 
     Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), section II.10,
     doi:10.1007/978-3-540-78862-1; F. Mazzia and C. Magherini, Test Set for IVP Solvers (2008).

@@ -1,4 +1,4 @@
-"""Preliminary orbits: velocities of bodies of which only positions were observed."""
+"""Preliminary orbits: velocities of bodies if only positions were observed."""
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +12,20 @@ _ITERATIONS = 20
 
 
 def velocities(ts: np.ndarray, position: Float[Array, "t n d"], index: int) -> Float[Array, "n d"]:
-    """Velocities of bodies at one time, (n, d), from their positions there and in the two frames nearest in time.
+    """Velocities of bodies at one time, (n, d), from their positions then and in the two frames nearest in time.
 
     Body 0 (the Sun) moves on the parabola through its three positions. Every other body moves about it on the ellipse
-    through its three heliocentric positions. That holds where frames are so far apart that differences fail: 20 days
-    are a quarter of Mercury's year. For a body without such an ellipse its parabola is taken. Perturbations by third
-    bodies are left out: 1e-6 of a planet's velocity, 1e-3 of the Sun's.
+    through its three heliocentric positions. This also works for frames too far apart for differences: 20 days
+    are a quarter of Mercury's year. A body without such an ellipse takes its parabola. Perturbations by third
+    bodies are neglected: 1e-6 of a planet's velocity, 1e-3 of the Sun's.
 
     **Arguments:**
 
     - `ts`: the times of the frames, (t,).
     - `position`: the positions, (t, n, d).
-    - `index`: the number of the frame at which velocities are found.
+    - `index`: the index of the frame of the velocities.
 
-    Source: for the idea, C. F. Gauss, Theoria motus corporum coelestium (1809). Here Gauss-Newton finds the ellipse.
+    Source: C. F. Gauss, Theoria motus corporum coelestium (1809), for the idea; here Gauss-Newton finds the ellipse.
     """
     near = np.sort(np.argsort(np.abs(ts - ts[index]), kind="stable")[:3])
     return _velocities(jnp.asarray(ts[near] - ts[index]), jnp.asarray(position, jnp.float64)[near])
@@ -52,9 +52,9 @@ def _parabola(t: Float[Array, " 3"], x: Float[Array, "3 ..."], when: Float[Array
 
 
 def _ellipse(t: Float[Array, " 3"], x: Float[Array, "3 d"]) -> Float[Array, " d"]:
-    """The velocity at t = 0 on the ellipse about the origin through three positions; NaN where there is none.
+    """The velocity at t = 0 on the ellipse about the origin through three positions; NaN without such an ellipse.
 
-    The unknowns are the velocity at the middle position, where differences come closest, and the logarithm of the
+    The unknowns are the velocity at the middle position, where differences are most accurate, and the logarithm of the
     gravitational parameter. The two outer positions give one equation more than unknowns in a plane, and two more in
     space.
     """

@@ -1,4 +1,4 @@
-"""The death of a cell: two caspases, their inhibitors and complexes."""
+"""Programmed cell death: two caspases, their inhibitors and complexes."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ class Molecules(NamedTuple):
 
     **Arguments:**
 
-    - `y1`: procaspase 8, which `y4` activates; `y2` is what is made of it, and cuts `y3`, procaspase 3.
+    - `y1`: procaspase 8, activated by `y4`; `y2`: active caspase 8, which cleaves `y3`, procaspase 3.
     - `y4`: active caspase 3; `y7` its inhibitor.
     - `y5`, `y6`, `y8`: the complexes of y1 with y4, of y2 with y3, and of y4 with y7.
     """
@@ -44,18 +44,18 @@ class Apoptosis(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative)
         y7' = -k5 y7 y4 + (kd5 + kd6) y8
         y8' = -y7'
 
-    The inhibitor y7 binds within a second what needs hours to be made, so that the equations are stiff: take an implicit
-    solver with adaptive steps (`kvaerno3`). y1 + y2 + y5 + y6 and y7 + y8 are constant. With little inhibitor the cell
-    dies within hours.
+    The inhibitor y7 binds active caspase 3 within a second, which takes hours to form, so the equations are stiff: take
+    an implicit solver with adaptive steps (`kvaerno3`). y1 + y2 + y5 + y6 and y7 + y8 are constant. With little
+    inhibitor the cell dies within hours.
 
     Good values: those of the shipped experiment, over 16 hours. Molecules are counted in units of 100,000.
 
     **Arguments:**
 
-    - `k1`, `k3`, `k5`: rates of binding.
-    - `kd1`, `kd3`, `kd5`: rates at which complexes fall apart.
-    - `kd2`, `kd4`: rates at which caspase 8 and 3 are activated.
-    - `kd6`: decay of caspase 3 in its complex.
+    - `k1`, `k3`, `k5`: binding rates.
+    - `kd1`, `kd3`, `kd5`: dissociation rates of complexes.
+    - `kd2`, `kd4`: activation rates of caspase 8 and 3.
+    - `kd6`: the decay rate of caspase 3 in its complex.
     - `start`: the initial molecules, (8,).
 
     Source: B. Aldridge et al., IEE Proc. Syst. Biol. 153:425 (2006); these numbers after S. Giampiccolo et al., npj Syst.
@@ -103,7 +103,7 @@ class Apoptosis(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative)
 
     @classmethod
     def example(cls, resolution):
-        """A cell with rates of one size, in which every molecule is there at first."""
+        """A cell with rates of similar size and all molecules present initially."""
         rates = {
             "k1": 0.9,
             "kd1": 0.7,
@@ -122,14 +122,14 @@ class Apoptosis(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative)
 
 
 class HybridApoptosis(Apoptosis):
-    """The same pathway, in which nobody knows what makes and binds active caspase 3.
+    """The same pathway, with an unknown rate of active caspase 3.
 
         y4' = net(y1, y4, y5, y6, y7, y8)
 
-    With such a network some rates may be compensated by it: `pdefit identify` tells which. A network of few data explains
-    much; use it where the mechanism is really unknown.
+    With such a network some rates may be undetermined, since it can compensate them: `pdefit identify` tells which. A
+    network with few data explains much, so use it only if the mechanism is really unknown.
 
-    **Arguments:** those of `Apoptosis`, and
+    **Arguments:** as in `Apoptosis`, and
 
     - `net`: the network, called with the six states. Default: two hidden layers of eight neurons.
     """

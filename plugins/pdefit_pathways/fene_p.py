@@ -1,4 +1,4 @@
-"""A fluid with memory that is sheared to and fro, and a closure of it whose laws are terms."""
+"""A viscoelastic fluid in oscillating shear, and a closure of it with terms as laws."""
 
 import abc
 from typing import Any, ClassVar, NamedTuple
@@ -28,17 +28,17 @@ class AbstractShearedFluid(pdefit.AbstractSystem):
     def shear_stress(self, t: Array, y: Any) -> Array:
         """The stress on the plates.
 
-        **Arguments:** `t`, `y`: the time, and the state at that time.
+        **Arguments:** `t`, `y`: the time, and the state.
         """
 
 
 class ShearStress(AbstractObservationOperator):
     """The operator that observes the stress of a sheared fluid as `stress`.
 
-    For `FeneP` and its closures. The stress follows from state and shear rate by what the fluid says of it, unknown terms
-    included. Not for states themselves.
+    For `FeneP` and its closures. The fluid computes the stress from state and shear rate, unknown terms included. It
+    does not observe the states.
 
-    **Arguments:** `fluid`: a problem gives its own.
+    **Arguments:** `fluid`: the fluid; by default the problem's system.
     """
 
     fluid: AbstractShearedFluid | None = None
@@ -63,7 +63,7 @@ class Conformation(NamedTuple):
 
 
 class FeneP(AbstractShearedFluid, AbstractVerifiable):
-    """A dilute solution of springs of finite length (FENE-P) in shear that oscillates, without its stretch across the flow.
+    """A dilute solution of springs of finite length (FENE-P) in oscillating shear, without stretch across the flow.
 
         theta11' = -tau11 + 2 g theta12
         theta12' = -tau12 + (eta / f) g,    g = amplitude cos(frequency t)
@@ -72,14 +72,14 @@ class FeneP(AbstractShearedFluid, AbstractVerifiable):
         tau11 = f theta11 / lambda = a theta11 / (lambda - b theta11)
         tau12 = f theta12 / lambda
 
-    The stress that plates feel is tau12. Springs that are nearly straight are stiff: f grows without bound as theta11 nears
-    lambda / b. The tensor form has a further term with theta22, which is left out here.
+    The stress on the plates is tau12. Nearly straight springs are stiff: f grows without bound as theta11 approaches
+    lambda / b. The tensor form has a further term with theta22, which is neglected here.
 
     Good values: lambda = 2, L = 2, eta = 4, amplitude = 12, frequencies of 1 to 2.
 
     **Arguments:**
 
-    - `relaxation`, `extension`, `viscosity`: lambda; L, above the root of 3; and eta.
+    - `relaxation`, `extension`, `viscosity`: lambda, L (above the square root of 3), and eta.
     - `amplitude`, `frequency`: of the shear rate; default 12 and 1.
 
     Source: C. Rackauckas et al., arXiv:2001.04385 (2020), after R. B. Bird et al., J. Non-Newtonian Fluid Mech. 7:213 (1980).
@@ -121,24 +121,24 @@ class FeneP(AbstractShearedFluid, AbstractVerifiable):
 
 
 class Latent(NamedTuple):
-    """The state of a closure: what the fluid remembers, in two numbers that nobody sees, 0 at rest."""
+    """The state of a closure: the memory of the fluid, as two unobserved numbers, 0 at rest."""
 
     phi1: Float[Array, ""]
     phi2: Float[Array, ""]
 
 
 class FluidClosure(AbstractShearedFluid, AbstractVerifiable):
-    """A closure with memory: a stress that depends on the shear rate and on latent states, which follow the shear rate.
+    """A closure with memory: a stress that depends on the shear rate and on latent states, which are driven by the shear rate.
 
         stress = U0(phi, g),    phi1' = U1(phi, g),    phi2' = U2(phi, g),    g = amplitude cos(frequency t)
 
-    For a fluid of which only shear rate and stress are known. Each term takes what its `inputs` name among `phi1`, `phi2`
-    and `g`. By default phi2 stays 0, which leaves one latent state. Units and signs of latent states are arbitrary, so a
-    prior of the terms has to choose among closures that say the same.
+    For a fluid with known shear rate and stress only. The `inputs` of each term name some of `phi1`, `phi2` and `g`. By
+    default phi2 stays 0, which leaves one latent state. Units and signs of latent states are arbitrary, so a prior of
+    the terms has to choose among equivalent closures.
 
     **Arguments:**
 
-    - `stress`, `memory1`, `memory2`: U0, U1 and U2; default of the last: 0.
+    - `stress`, `memory1`, `memory2`: U0, U1 and U2; U2 is 0 by default.
     - `amplitude`, `frequency`: of the shear rate; default 12 and 1.
 
     Source: C. Rackauckas et al., arXiv:2001.04385 (2020), section 2.5.
@@ -169,7 +169,7 @@ class FluidClosure(AbstractShearedFluid, AbstractVerifiable):
 
     @classmethod
     def example(cls, resolution):
-        """Two linear modes of relaxation."""
+        """Two linear relaxation modes."""
         system = cls(
             stress=Formula("phi1 + phi2", ("phi1", "phi2")),
             memory1=Formula("g - phi1", ("phi1", "g")),

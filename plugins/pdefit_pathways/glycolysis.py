@@ -1,4 +1,4 @@
-"""Glycolysis of yeast: sugar in, energy out, in oscillations."""
+"""Glycolysis of yeast: oscillations in the conversion of sugar to energy."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,7 +31,7 @@ class Metabolites(NamedTuple):
 
 
 class Glycolysis(pdefit.AbstractSystem, AbstractVerifiable):
-    """Seven metabolites of yeast, whose concentrations oscillate with a period of about a minute.
+    """Seven metabolites of yeast, with oscillating concentrations of about a minute's period.
 
         v = k1 y1 y6 / (1 + (y6 / K1)^q)
         y1' = J0 - v
@@ -47,10 +47,10 @@ class Glycolysis(pdefit.AbstractSystem, AbstractVerifiable):
     **Arguments:**
 
     - `J0`: inflow of glucose.
-    - `k1`, `K1`, `q`: rate of the first reaction, the ATP that inhibits it, and how steeply.
-    - `k2`, `k3`, `k4`, `k5`, `k6`: rates of the remaining reactions; k5 uses ATP up.
-    - `N`, `A`: all of NAD and NADH, and of ADP and ATP.
-    - `kappa`, `psi`, `k`: exchange with the outside, the ratio of the volumes, and decay outside.
+    - `k1`, `K1`, `q`: the rate of the first reaction, the concentration of ATP that inhibits it, and the exponent.
+    - `k2`, `k3`, `k4`, `k5`, `k6`: rates of the remaining reactions; k5 is the consumption of ATP.
+    - `N`, `A`: the total of NAD and NADH, and of ADP and ATP.
+    - `kappa`, `psi`, `k`: the exchange with the outside, the ratio of the volumes, and the decay outside.
     - `start`: the initial concentrations, (7,).
 
     Source: P. Ruoff et al., Biophys. Chem. 106:179 (2003), doi:10.1016/S0301-4622(03)00191-1.
@@ -91,7 +91,7 @@ class Glycolysis(pdefit.AbstractSystem, AbstractVerifiable):
         )
 
     def glucose(self, y: Metabolites, v: Array) -> Array:
-        """The rate of change of glucose, of which the first reaction takes v."""
+        """The rate of change of glucose, where v is its consumption by the first reaction."""
         return self.J0 - v
 
     def init(self, key):
@@ -99,7 +99,7 @@ class Glycolysis(pdefit.AbstractSystem, AbstractVerifiable):
 
     @classmethod
     def example(cls, resolution):
-        """A slower pathway, in which every flow is seen."""
+        """A slower pathway with observable flows."""
         rates = {
             "J0": 1.5,
             "k1": 3.0,
@@ -120,13 +120,13 @@ class Glycolysis(pdefit.AbstractSystem, AbstractVerifiable):
 
 
 class HybridGlycolysis(Glycolysis):
-    """The same pathway, in which nobody knows what changes glucose.
+    """The same pathway, with an unknown rate of glucose.
 
         y1' = net(y1, y6)
 
-    J0 has no influence then. See `HybridApoptosis`.
+    J0 then has no influence. See `HybridApoptosis`.
 
-    **Arguments:** those of `Glycolysis`, and
+    **Arguments:** as in `Glycolysis`, and
 
     - `net`: the network, called with the two states. Default: two hidden layers of eight neurons.
     """

@@ -1,4 +1,4 @@
-"""Robertson's three reactions, the classic of stiff equations."""
+"""Robertson's three reactions, a classic stiff problem."""
 
 from typing import ClassVar, NamedTuple
 
@@ -11,7 +11,7 @@ from pdefit.capabilities import AbstractConservative, AbstractVerifiable, Exampl
 
 
 class Species(NamedTuple):
-    """The state of the model: the parts `y1`, `y2` and `y3` of three species, which add up to 1."""
+    """The state of the model: the fractions `y1`, `y2` and `y3` of three species, with sum 1."""
 
     y1: Float[Array, ""]
     y2: Float[Array, ""]
@@ -19,13 +19,13 @@ class Species(NamedTuple):
 
 
 class Robertson(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative):
-    """Three reactions whose rates differ by nine powers of ten.
+    """Three reactions whose rates differ by nine orders of magnitude.
 
         y1' = -k1 y1 + k3 y2 y3
         y2' = k1 y1 - k3 y2 y3 - k2 y2^2
         y3' = k2 y2^2
 
-    y1 + y2 + y3 stays 1. y2 is never above 4e-5: observe it with a sigma of its own size, or it tells nothing. Take an
+    y1 + y2 + y3 stays 1. y2 never exceeds 4e-5: observe it with a sigma of that size, or it has no weight. Take an
     implicit solver with adaptive steps (`kvaerno5`).
 
     Good values: k1 = 0.04, k2 = 3e7, k3 = 1e4 from (1, 0, 0).
@@ -51,19 +51,19 @@ class Robertson(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative)
         return Species(jnp.asarray(1.0), jnp.asarray(0.0), jnp.asarray(0.0))
 
     def invariants(self, y):
-        """The sum of all parts."""
+        """The sum of all fractions."""
         return {"sum": y.y1 + y.y2 + y.y3}
 
     @classmethod
     def example(cls, resolution):
-        """Rates of one size, and all species at first."""
+        """Rates of similar size, with all species present initially."""
         system = cls(k1=jnp.asarray(0.9), k2=jnp.asarray(1.6), k3=jnp.asarray(1.2))
         start = Species(*map(jnp.asarray, (0.7, 0.2, 0.1)))
         return Example(system, start, np.linspace(0.0, 3.0, 7), 0.1, space_order=None, time_order=4)
 
 
 class TwoSpecies(NamedTuple):
-    """The parts `y1` and `y2` of two species; the third is the remainder."""
+    """The fractions `y1` and `y2` of two species; the third is the remainder."""
 
     y1: Float[Array, ""]
     y2: Float[Array, ""]
@@ -75,9 +75,9 @@ class ReducedRobertson(pdefit.AbstractSystem, AbstractVerifiable):
         y1' = -k1 y1 + k3 y2 (1 - y1 - y2)
         y2' = k1 y1 - k3 y2 (1 - y1 - y2) - k2 y2^2
 
-    For unknown rates of which only the sum of all parts is known: set the k to zero, and add terms to y1 and y2.
+    For unknown rates under the known constraint y1 + y2 + y3 = 1: set every k to zero, and add terms to y1 and y2.
 
-    **Arguments:** those of `Robertson`.
+    **Arguments:** as in `Robertson`.
     """
 
     time_unit: ClassVar[str] = "s"
@@ -95,7 +95,7 @@ class ReducedRobertson(pdefit.AbstractSystem, AbstractVerifiable):
 
     @classmethod
     def example(cls, resolution):
-        """That of `Robertson`, without the third species."""
+        """The example of `Robertson` without the third species."""
         system = cls(k1=jnp.asarray(0.9), k2=jnp.asarray(1.6), k3=jnp.asarray(1.2))
         start = TwoSpecies(jnp.asarray(0.7), jnp.asarray(0.2))
         return Example(system, start, np.linspace(0.0, 3.0, 7), 0.1, space_order=None, time_order=4)

@@ -1,4 +1,4 @@
-"""Populations that feed on each other, one model in each file."""
+"""Interacting populations, one model in each file."""
 
 from pdefit_populations.lotka_volterra import HybridLotkaVolterra as HybridLotkaVolterra
 from pdefit_populations.lotka_volterra import LotkaVolterra as LotkaVolterra

@@ -1,4 +1,4 @@
-"""The equations of Lotka and Volterra: a predator and its prey."""
+"""The Lotka-Volterra equations: a predator and its prey."""
 
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ class State(NamedTuple):
 
     **Arguments:**
 
-    - `prey`, `predator`: their numbers, or densities, above 0.
+    - `prey`, `predator`: their numbers or densities, above 0.
     """
 
     prey: Float[Array, ""]
@@ -25,7 +25,7 @@ class State(NamedTuple):
 
 
 class LotkaVolterra(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservative):
-    """A predator y that lives on its prey x.
+    """A predator y that feeds on its prey x.
 
         x' = alpha x - beta x y + c1 x^2
         y' = -gamma y + delta x y + c2 y^2
@@ -35,16 +35,15 @@ class LotkaVolterra(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservat
 
         V = delta x - gamma ln x + beta y - alpha ln y
 
-    is constant. Small orbits have the period 2 pi / sqrt(alpha gamma). Wide ones are slower: between outbreaks both
-    numbers are small, and there the logarithm tells more than the number. With c1 < 0 the prey has a capacity of -alpha /
-    c1, and orbits wind inwards; with c1 > 0 it may explode in finite time.
+    is constant. Small orbits have the period 2 pi / sqrt(alpha gamma). Large orbits are slower: between outbreaks both
+    numbers are small, and there their logarithms are more informative. With c1 < 0 the prey has a capacity of -alpha /
+    c1, and orbits spiral inwards; with c1 > 0 it may diverge in finite time.
 
-    A record over several periods has wrong minima, in which a fit counts other periods than there are. Short windows
-    first, then the whole record, avoid them. c1 and c2 are surplus where the data know no crowding: a fit then finds
-    intervals around 0.
+    Long records have local minima with a wrong number of periods. To avoid them, fit short windows first and then the
+    whole record. If the data contain no crowding, c1 and c2 are redundant, and a fit finds intervals around 0.
 
-    Good values: rates and starts between 0.1 and 1, over times up to 40. Time and numbers have no unit; rates are in
-    units of one over the time of the data.
+    Good values: rates and initial values between 0.1 and 1, over times up to 40. Time and numbers have no unit; rates
+    are inverse times in the time unit of the data.
 
     **Arguments:**
 
@@ -52,7 +51,7 @@ class LotkaVolterra(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservat
     - `beta`: the rate at which one predator removes prey.
     - `gamma`: the death rate of the predator.
     - `delta`: the rate at which prey feeds a predator.
-    - `c1`, `c2`: crowding of the prey and of the predator, negative where it hinders; default 0.
+    - `c1`, `c2`: the crowding of prey and predator, negative if it slows growth; default 0.
     - `start`: the initial (x, y), (2,); default (0.5, 0.5).
 
     Source: A. J. Lotka, Proc. Natl. Acad. Sci. 6:410 (1920), doi:10.1073/pnas.6.7.410; V. Volterra, Nature 118:558
@@ -80,7 +79,7 @@ class LotkaVolterra(pdefit.AbstractSystem, AbstractVerifiable, AbstractConservat
         return State(*(jnp.asarray(x, float) for x in self.start))
 
     def invariants(self, y):
-        """V, which is constant where c1 = c2 = 0."""
+        """V, which is constant if c1 = c2 = 0."""
         of_prey = self.delta * y.prey - self.gamma * jnp.log(y.prey)
         return {"V": of_prey + self.beta * y.predator - self.alpha * jnp.log(y.predator)}
 
@@ -100,17 +99,17 @@ def _two_rates() -> eqx.nn.MLP:
 
 
 class HybridLotkaVolterra(LotkaVolterra):
-    """The populations of Lotka and Volterra with a network in place of their encounters.
+    """The Lotka-Volterra equations with a network in place of the encounters.
 
         x' = alpha x + net_1(x, y)
         y' = -gamma y + net_2(x, y)
 
-    The network can take over alpha, which no data then determine: `pdefit identify` says so. beta, delta and crowding have
-    no influence.
+    The network can replace alpha, which data then cannot determine: `pdefit identify` reports it. beta, delta and
+    crowding have no influence.
 
-    **Arguments:** those of `LotkaVolterra`, and
+    **Arguments:** as in `LotkaVolterra`, and
 
-    - `net`: the network, called with (x, y), whose two values are the rates. Default: one hidden layer of eight neurons.
+    - `net`: the network from (x, y) to two rates. Default: one hidden layer of eight neurons.
 
     Source: S. Giampiccolo et al., npj Syst. Biol. Appl. 10:139 (2024).
     """

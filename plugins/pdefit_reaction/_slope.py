@@ -1,4 +1,4 @@
-"""Slopes of terms, which decide how long a stable step is."""
+"""Slopes of terms, which limit the stable step size."""
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +8,8 @@ from pdefit.terms import AbstractTerm
 
 
 def largest_slope(term: AbstractTerm, values: Array) -> float:
-    """The largest derivative in size of a term of one input.
+    """Largest absolute derivative of a term of one input.
 
-    **Arguments:** `term`, `values`: the term, and where it is looked at.
+    **Arguments:** `term`, `values`: the term, and the values of its input.
     """
     return float(jnp.max(jnp.abs(jax.jvp(term, (values,), (jnp.ones_like(values),))[1])))

@@ -24,15 +24,15 @@ class Association(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiab
         B_t = D lap B + b    - k_B B - k_on A B + k_off C
         C_t = D lap C + c    - k_C C + k_on A B - k_off C
 
-    All concentrations are zero at first. Good values: `one_sided_source`, where the rates are 1 and D is 100. Diffusion
-    over one of its 128 x 128 cells is then a thousand times faster than the reactions, which is a case for RKC or IMEX.
+    All concentrations are zero initially. Good values: `one_sided_source`, where the rates are 1 and D is 100.
+    Diffusion over one of its 128 x 128 cells is then a thousand times faster than the reactions, which suits RKC or
+    IMEX.
 
     **Arguments:**
 
     - `grid`: the cells, with lengths in um.
     - `D`: the diffusivity of all species, in um^2/s.
-    - `a`: the source of A, in mol/L/s: a number or a field of the grid's shape. Where A is made is usually what one
-      does not know.
+    - `a`: the source of A, in mol/L/s: a number or a field of the grid's shape. It is usually the unknown.
     - `b`, `c`: the sources of B and C, in mol/L/s; default 1.
     - `k_A`, `k_B`, `k_C`: the decay rates, in 1/s; default 1.
     - `k_on`, `k_off`: the rates of association, in L/mol/s, and of dissociation, in 1/s; default 1.
@@ -81,12 +81,12 @@ class Association(pdefit.ReactionDiffusion, pdefit.capabilities.AbstractVerifiab
 def one_sided_source(
     grid: pdefit.CartesianGrid, edge: float = 80.0, D: float = 100.0, **parameters: Any
 ) -> Association:
-    """The benchmark of Rackauckas et al.: A is made at a rate of 1 where x > `edge`, in the box [0, 100]^2.
+    """The benchmark of Rackauckas et al.: a source of A of rate 1 at x > `edge`, in the box [0, 100]^2.
 
     **Arguments:**
 
     - `grid`: the cells, with lengths in um.
-    - `edge`: the place beyond which A is made, in um; default 80.
+    - `edge`: the left end of the source of A, in um; default 80.
     - `D`: the diffusivity, in um^2/s; default 100.
     - `parameters`: other arguments of `Association`; by default all are 1.
     """

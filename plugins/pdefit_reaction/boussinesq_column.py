@@ -1,4 +1,4 @@
-"""The temperature of a column of water that convection mixes, with a flux that depends on the temperature."""
+"""The temperature of a convecting column of water, with a flux that depends on the temperature."""
 
 from typing import ClassVar, NamedTuple
 
@@ -19,11 +19,11 @@ class State(NamedTuple):
 class BoussinesqColumn(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerifiable):
     """A closure of convection in one dimension: T_t = -F(T)_z + kappa T_zz, with a flux F that falls with T.
 
-    Where F falls, heat goes down, and the flux through a face is that of the cell above it (upwind, of first order). At both
-    ends T_z = 0, and F of the end cell leaves. A constant in F changes nothing. Not for a flux that rises with T, which would
-    be unstable here.
+    Because F decreases, heat moves down, and the flux through a face is the flux of the cell above it (upwind, of first
+    order). At both ends T_z = 0, and the flux of the end cell leaves the column. A constant in F has no effect. A flux
+    that rises with T would be unstable here.
 
-    At first there is a pulse exp(-200 (z - 0.75)^2). Good values: kappa = 0.05, 32 cells on [0, 1], times up to
+    The initial state is a pulse exp(-200 (z - 0.75)^2). Good values: kappa = 0.05, 32 cells on [0, 1], times up to
     1.5.
 
     **Arguments:**
@@ -32,7 +32,7 @@ class BoussinesqColumn(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerif
     - `kappa`: the diffusivity.
     - `flux`: the flux, a term of T, in length/time; default cos(sin(T^3)) + sin(cos(T^2)).
 
-    Source: C. Rackauckas et al., arXiv:2001.04385, section 2.5, with other ends.
+    Source: C. Rackauckas et al., arXiv:2001.04385, section 2.5, with other boundary conditions.
     """
 
     time_unit: ClassVar[str] = "1"

@@ -1,4 +1,4 @@
-"""Cells that move and divide until the dish is full: Fisher's equation, and three that contain it."""
+"""Cells that move and divide until the dish is full: Fisher's equation, and three generalisations."""
 
 from typing import ClassVar, NamedTuple
 
@@ -22,12 +22,13 @@ class State(NamedTuple):
 class CellInvasion(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerifiable):
     """Invasion of free space by cells: u_t = div(D s^m grad u) + r w u (1 - s^a), where s = u / K is the share of the capacity.
 
-    Four models of the same data are one class. m = 0, a = 1 and no lag is Fisher's equation. m > 0 is the porous Fisher
-    equation, in which crowded cells move more and a front has a sharp edge. a is the exponent of Richards' growth: above 1
-    cells divide at their full rate until they are crowded. With a lag growth wakes up, w = 1 - exp(-t / lag). Not for
-    cells that stick together, whose D falls with s.
+    One class contains four models of the same data. m = 0, a = 1 and no lag is Fisher's equation. m > 0 is the porous
+    Fisher equation, in which crowded cells move more and a front has a sharp edge. a is the exponent of Richards'
+    growth: above 1 cells divide at their full rate until they are crowded. With a lag, growth starts slowly, w = 1 -
+    exp(-t / lag). Cells that stick together, with D decreasing in s, are not covered.
 
-    **Arguments:** `grid`, with lengths in mm; `D` (mm^2/day) at capacity; `r` (1/day); `K` (cells/mm^2); `m`, `a`; `lag` (day).
+    **Arguments:** `grid`, with lengths in mm; `D` (mm^2/day) at capacity; `r` (1/day); `K` (cells/mm^2); `m`, `a`;
+    `lag` (day).
 
     Sources: W. Jin et al., J. Theor. Biol. 390:136 (2016), doi:10.1016/j.jtbi.2015.10.040; F. J. Richards, J. Exp. Bot. 10:290
     (1959), doi:10.1093/jxb/10.2.290.
@@ -49,7 +50,7 @@ class CellInvasion(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerifiabl
         return State(spread + self.r * awake * y.u * (1 - share**self.a))
 
     def init(self, key):
-        """A scratch: a third of the width is empty."""
+        """A scratch: the middle third of the width is nearly empty."""
         x, width = self.grid.mesh()[0], self.grid.extent[0]
         return State(self.K * (0.05 + 0.35 * (jnp.abs(x - self.grid.corner[0] - width / 2) > width / 6)))
 

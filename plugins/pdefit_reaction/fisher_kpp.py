@@ -17,10 +17,10 @@ class State(NamedTuple):
 class FisherKPP(pdefit.ReactionDiffusion, AbstractExact, AbstractVerifiable):
     """Logistic growth that spreads by diffusion: u_t = D lap u + r u (1 - u).
 
-    Fronts run at 2 sqrt(r D) or faster. The initial state is the plane front with the closed form (1 + exp(z))^-2,
+    Fronts move at 2 sqrt(r D) or faster. The initial state is the plane front with the closed form (1 + exp(z))^-2,
     where z = (x - front - c t) / sqrt(6 D / r) and c = 5 sqrt(r D / 6). Good values: D = r = 1, cells of at most 0.25.
 
-    **Arguments:** `grid`; `D` (length^2/s); `r` (1/s); `front`, its place at t = 0, in the unit of the grid.
+    **Arguments:** `grid`; `D` (length^2/s); `r` (1/s); `front`: the position at t = 0, in the unit of the grid.
 
     Sources: R. A. Fisher (1937), doi:10.1111/j.1469-1809.1937.tb02153.x; M. Ablowitz, A. Zeppetella, doi:10.1007/BF02462380.
     """

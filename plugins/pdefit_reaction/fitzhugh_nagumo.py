@@ -18,17 +18,17 @@ class State(NamedTuple):
 
 
 class FitzHughNagumo(pdefit.ReactionDiffusion, AbstractVerifiable):
-    """An excitable medium: an activator u that spreads, and a recovery v that follows it and ends each pulse.
+    """An excitable medium: an activator u that diffuses, and a recovery v that follows it and ends each pulse.
 
         u_t = D lap u + excitation (u - u^3 / 3 - v)
         v_t = recovery (u + beta - gamma v)
 
-    At rest u is about -1.03 and v about -0.67. At first the half of small x is excited. In two dimensions the half of small
-    y has not recovered, so the front curls into a spiral wave. Good values: D = 0.0015 mm^2/s, excitation 0.8 1/s,
-    recovery 0.072 1/s, beta = 0.7, gamma = 0.5. Winfree's time unit is one over the root of both rates, and his eps
-    the root of recovery over excitation, here 0.3. A front is 0.06 mm wide, and takes cells of a third of that.
+    At rest u is about -1.03 and v about -0.67. Initially the half of small x is excited. In two dimensions the half of
+    small y has not recovered, so the front curls into a spiral wave. Good values: D = 0.0015 mm^2/s, excitation 0.8
+    1/s, recovery 0.072 1/s, beta = 0.7, gamma = 0.5. Winfree's time unit is 1 / sqrt(excitation recovery), and his eps
+    is sqrt(recovery / excitation), here 0.3. A front is 0.06 mm wide, and needs cells of a third of that.
 
-    **Observed in u alone**, all five numbers are determined: the cubic term sets the size of u, and v enters u_t with
+    **Observed in u alone**, all five numbers are determined: the cubic term sets the scale of u, and v enters u_t with
     the factor of u.
 
     **Arguments:**
@@ -36,9 +36,9 @@ class FitzHughNagumo(pdefit.ReactionDiffusion, AbstractVerifiable):
     - `grid`: the cells.
     - `D`: the diffusivity of the activator.
     - `excitation`: the rate of the activator.
-    - `recovery`: the rate of the recovery, which is slower.
-    - `beta`: the distance from the threshold; a medium of less oscillates by itself, and one of more does not excite.
-    - `gamma`: the decay of the recovery, in its rate.
+    - `recovery`: the rate of the recovery, smaller than `excitation`.
+    - `beta`: the distance from the threshold; a smaller one lets the medium oscillate, and a larger one makes it inexcitable.
+    - `gamma`: the decay of v within its rate.
 
     Source: A. T. Winfree, Chaos 1:303 (1991), doi:10.1063/1.165844; R. FitzHugh, Biophys. J. 1:445 (1961),
     doi:10.1016/S0006-3495(61)86902-6.

@@ -26,19 +26,19 @@ class State(NamedTuple):
 class FreeInvasion(pdefit.AbstractSystem, AbstractStable, AbstractVerifiable):
     """Invasion of free space by cells: u_t = div(D(u) grad u) + w f(u), with two unknown functions of the density.
 
-    All wells are one state; they exchange nothing. D and f are terms:
-    a series or a spline to be fitted, or a formula. Fisher's equation is D constant and f = r u (1 - u / K). With a lag growth
-    wakes up, w = 1 - exp(-t / lag). A face between cells has the mean D of both. D must be positive where the density goes:
-    take a series that is `positive`.
+    All wells form one state, without exchange. D and f are terms: a series or a spline to be fitted, or a formula.
+    Fisher's equation has constant D and f = r u (1 - u / K). With a lag, growth starts slowly, w = 1 - exp(-t / lag). A
+    face between cells has the mean D of both. D must be positive at all densities that occur: take a series that is
+    `positive`.
 
     **Arguments:**
 
     - `grid`: the columns across the scratch, with lengths in mm.
     - `D`, `growth`: terms of u, in mm^2/day and cells/mm^2/day, with u in cells/mm^2; by default Fisher's equation.
-    - `lag`: the time after which growth has woken up, in days; default 0.
-    - `wells`: their number; default 1.
+    - `lag`: the time scale of the start of growth, in days; default 0.
+    - `wells`: the number of wells; default 1.
 
-    Source: the models that it contains are those of W. Jin et al., J. Theor. Biol. 390:136 (2016),
+    Source: W. Jin et al., J. Theor. Biol. 390:136 (2016), for the special cases,
     doi:10.1016/j.jtbi.2015.10.040.
     """
 

@@ -25,15 +25,15 @@ class GrayScott(pdefit.ReactionDiffusion, AbstractVerifiable):
         u_t = D_u lap u - u v^2 + feed (1 - u)
         v_t = D_v lap v + u v^2 - (feed + kill) v
 
-    At first u = 1 and v = 0 but for five spots, whose places the seed decides. All is dimensionless. Good values
+    Initially u = 1 and v = 0 except in five spots, placed by the seed. All quantities are dimensionless. Good values
     (Pearson): D_u = 2e-5, D_v = 1e-5, feed 0.01 to 0.07, kill 0.05 to 0.07, cells of 0.01 in a periodic box.
 
     **Arguments:**
 
     - `grid`: the cells.
     - `D_u`, `D_v`: the diffusivities of substrate and activator.
-    - `feed`: the rate at which the substrate is fed, and both are washed out.
-    - `kill`: the rate at which the activator is removed on top.
+    - `feed`: the feed rate of the substrate, and the outflow rate of both.
+    - `kill`: the additional removal rate of the activator.
 
     Source: J. E. Pearson, Science 261:189 (1993), doi:10.1126/science.261.5118.189.
     """
@@ -48,7 +48,7 @@ class GrayScott(pdefit.ReactionDiffusion, AbstractVerifiable):
         return State(self.feed * (1 - y.u) - eaten, eaten - (self.feed + self.kill) * y.v)
 
     def eaten(self, y: State) -> Array:
-        """The rate at which the activator turns substrate into itself."""
+        """The rate at which the activator converts substrate into activator."""
         return y.u * y.v**2
 
     def init(self, key):

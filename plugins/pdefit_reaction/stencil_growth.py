@@ -1,4 +1,4 @@
-"""A density that spreads by a stencil of three weights and grows by a function of itself."""
+"""A density with a three-point stencil as spatial operator, and growth as a function of the density."""
 
 from typing import ClassVar, NamedTuple
 
@@ -20,13 +20,13 @@ class State(NamedTuple):
 class StencilGrowth(pdefit.AbstractFieldSystem, AbstractStable, AbstractVerifiable):
     """Spread by a stencil and growth by a function: u_i' = (left (u_{i-1} - u_i) + right (u_{i+1} - u_i)) / h^2 + growth(u_i).
 
-    Fisher's equation of which neither the operator nor the growth is known, on a ring of cells of size h. The weight of
-    the cell itself is minus the other two: with a weight of its own it trades with the linear part of the growth. left =
-    right = D is diffusion; their difference is a drift of velocity (left - right) / h. Not for cells that change in size
-    between data and model, unless both weights are equal.
+    Fisher's equation with unknown operator and growth, on a ring of cells of size h. The weight of the cell itself is
+    minus the sum of both weights: a free weight could not be told from the linear part of the growth. left = right = D
+    is diffusion; their difference is a drift of velocity (left - right) / h. Data and model need the same cell size,
+    unless both weights are equal.
 
-    At first there is a pulse of density 1 from 0.4 to 0.6 of the width. Good values: left = right = 0.01, 25 cells of 0.04,
-    growth u (1 - u), times up to 5.
+    The initial state is a pulse of density 1 from 0.4 to 0.6 of the width. Good values: left = right = 0.01, 25 cells
+    of 0.04, growth u (1 - u), times up to 5.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Two species of which one takes up the other by a law that nobody knows."""
+"""Two species, one of which takes up the other by an unknown law."""
 
 import pdefit
 from pdefit.terms import AbstractTerm, Formula
@@ -6,15 +6,15 @@ from pdefit_reaction.gray_scott import GrayScott
 
 
 class SubstrateUptake(GrayScott):
-    """An activator v that turns a substrate u into itself at a rate that is a function of both.
+    """An activator v that converts a substrate u into itself at a rate that is a function of both.
 
         u_t = D_u lap u - uptake(u, v) + feed (1 - u)
         v_t = D_v lap v + uptake(u, v) - (feed + kill) v
 
-    What one loses the other gains: one unknown function stands in both equations. The Gray-Scott equations are
-    uptake = u v^2. Not for species that react in two ways at once, which this one function cannot tell apart.
+    One unknown function appears in both equations, since one gains what the other loses. The Gray-Scott equations have
+    uptake = u v^2. Two simultaneous reactions cannot be told apart by one function.
 
-    **Arguments:** those of `GrayScott`, and
+    **Arguments:** as in `GrayScott`, and
 
     - `uptake`: a term of u and v, in 1/time.
     """

@@ -1,4 +1,4 @@
-"""Flow on a sphere by vector harmonics, with forces that recordings share."""
+"""Flow on a sphere by vector harmonics, with forces shared by recordings."""
 
 from pdefit_sphere.force import HarmonicForce as HarmonicForce
 from pdefit_sphere.force import KnotForce as KnotForce

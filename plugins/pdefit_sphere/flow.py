@@ -42,10 +42,9 @@ class AbstractSphereFlow(
 ):
     """Flow on a sphere: u_t + (u.grad) u + 2 Omega cos(theta) n x u = L u + f, by vector harmonics.
 
-    The state has the two components of the velocity at the points of the sphere, as periodic equations have their
-    fields at points: data, pictures and files are those components. Equations are evaluated in coefficients: `to_modes`
-    gives those of the potential psi in place of `u_theta`, and those of chi in place of `u_phi`. A state has no part
-    beyond the degree of the sphere, and `project` removes it.
+    The state has the two velocity components at the points of the sphere, like data, pictures and files. Equations are
+    evaluated in coefficients: `to_modes` returns the coefficients of the potential psi in place of `u_theta`, and of
+    chi in place of `u_phi`. A state has no part beyond the degree of the sphere; `project` removes it.
 
     **Arguments:**
 
@@ -58,7 +57,7 @@ class AbstractSphereFlow(
     @property
     @abc.abstractmethod
     def has_pressure(self) -> bool:
-        """Test for a flow with a pressure, whose divergence is 0."""
+        """True for a flow with a pressure, which keeps the divergence 0."""
 
     @abc.abstractmethod
     def spin(self) -> Array:
@@ -66,12 +65,12 @@ class AbstractSphereFlow(
 
     @abc.abstractmethod
     def forcing(self, t: Array, dtype: jnp.dtype) -> tuple[Modes, Modes] | None:
-        """The modes of the potentials of the force at a time, or None.
+        """The modes of the potentials of the force at a time; None without a force.
 
         **Arguments:**
 
         - `t`: the time.
-        - `dtype`: the precision of the result.
+        - `dtype`: the dtype of the result.
         """
 
     def to_modes(self, y):
@@ -132,7 +131,7 @@ class AbstractSphereFlow(
     def _coords(self, name: str, power: int, axis: str = "") -> FieldCoords:
         """The coordinates of a scalar, or of a component of a vector along an axis.
 
-        The unit belongs to a velocity (power 1), a rate (0), or an acceleration (2).
+        The unit is derived from a velocity (power 1), a rate (0), or an acceleration (2).
         """
         length, time = self.sphere.length_unit, self.time_unit
         below = "" if time == "1" else f"/{time}^2" if power == 2 else f"/{time}"
@@ -175,14 +174,14 @@ class AbstractSphereFlow(
         return speed * self.sphere.degree / self.sphere.radius
 
     def init_from_data(self, observations, index=0):
-        """The smoothest velocity near what was measured at the points of the sphere or of a raster; at rest elsewhere.
+        """The smoothest velocity near the measurements at the points of the sphere or of a raster; at rest elsewhere.
 
-        Coefficients of high degrees are held back a little, so that they stay small where points are missing.
+        Coefficients of high degree are slightly regularised, so that they stay small if points are missing.
 
         **Arguments:**
 
         - `observations`: the record.
-        - `index`: the state is that at `observations.ts[index]`; by default where the record begins.
+        - `index`: the index of the time in `observations.ts`; by default the start of the record.
         """
         sphere, dtype = self.sphere, jnp.result_type(float)
         size = sphere.degree * (sphere.degree + 2)

@@ -1,4 +1,4 @@
-"""Forces on a sphere with unknown values: at knots, or of harmonics."""
+"""Forces on a sphere with unknown values: at knots, or as coefficients of harmonics."""
 
 import abc
 from typing import Any
@@ -21,7 +21,7 @@ class AbstractForce(eqx.Module):
 
     @abc.abstractmethod
     def potentials(self, t: Array) -> Float[Array, "P 2"]:
-        """The coefficients of psi and chi at a time, packed as of `Sphere.pack`, in the unit of the force.
+        """The coefficients of psi and chi at a time, packed as in `Sphere.pack`, in the unit of the force.
 
         **Arguments:**
 
@@ -37,7 +37,7 @@ class AbstractForce(eqx.Module):
 class HarmonicForce(AbstractForce):
     """A force of vector harmonics whose coefficients are cubic splines in time.
 
-    Splines are natural: their second derivatives are continuous, and beyond the knots they go on in straight lines.
+    Splines are natural: their second derivatives are continuous, and they are linear outside of the knots.
 
     **Arguments:**
 
@@ -67,13 +67,13 @@ class HarmonicForce(AbstractForce):
 class KnotForce(AbstractForce, AbstractSmoothed):
     """A force between tangent vectors at knots in time, theta and phi, by cubic splines.
 
-    Their second derivatives are continuous. In time splines are natural, and go on in straight lines beyond the knots.
-    In phi they are periodic. Along theta they cross the poles, from which the nearest knots are half a distance away.
-    The force is the part of the spline with harmonics up to `degree`, which is smooth at the poles, too. A flow of that
-    degree feels no other part.
+    Their second derivatives are continuous. In time splines are natural, and linear outside of the knots. In phi they
+    are periodic. Along theta they cross the poles, half a knot distance from the nearest knots. The force is the
+    projection of the spline onto harmonics up to `degree`, which is smooth at the poles, too. Higher harmonics have no
+    effect on a flow of that degree.
 
-    `smoothing` of its values has a length in radians, a time, an order and an amplitude. Values then have harmonics up to
-    `degree` only, of which those of degree l fall off as (1 + length^2 l (l + 1))^-order.
+    `smoothing` of its values has a length in radians, a time, an order and an amplitude. Values then have harmonics up
+    to `degree` only, with a factor (1 + length^2 l (l + 1))^-order for degree l.
 
     **Arguments:**
 

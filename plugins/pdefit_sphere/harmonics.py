@@ -1,7 +1,7 @@
 """Real spherical harmonics of NumPy, normalised to 1 on the unit sphere: constants of the transforms.
 
-The harmonic of degree l and order m is P(cos theta) times sqrt(2) cos(m phi), 1 or sqrt(2) sin(m phi). Their packed order is
-l^2 - 1 + l + m for l >= 1: orders m from -l to l, of which negative ones are the sines.
+The harmonic of degree l and order m is P(cos theta) times sqrt(2) cos(m phi), 1 or sqrt(2) sin(m phi). The packed index
+is l^2 - 1 + l + m for l >= 1: orders m from -l to l, where negative orders are the sines.
 """
 
 import functools
@@ -10,9 +10,9 @@ import numpy as np
 
 
 def legendre(degree: int, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The normalised associated Legendre functions P, their slopes in theta, and m P / sin(theta), each (m, n, l).
+    """Normalised associated Legendre functions P, their derivatives in theta, and m P / sin(theta), each (m, n, l).
 
-    Both last ones are finite at the poles. All come from the recurrence of P / sin(theta)^m in the degree, which is stable.
+    The last two are finite at the poles. All follow from a stable recurrence of P / sin(theta)^m in the degree.
 
     **Arguments:**
 
@@ -60,7 +60,7 @@ def waves(degree: int, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def packed(degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Indices (kind, m, l) of packed harmonics in modes (2, m, l), where the kind is 0 for cosines and 1 for sines.
+    """Indices (kind, m, l) of packed harmonics in modes (2, m, l), where kind is 0 for cosines and 1 for sines.
 
     **Arguments:**
 
@@ -72,7 +72,7 @@ def packed(degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def vectors(degree: int, theta: np.ndarray, phi: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The slopes of harmonics at points along theta and, divided by sin(theta), along phi, each (n, P).
+    """Derivatives of harmonics at points along theta and, divided by sin(theta), along phi, each (n, P).
 
     grad Y has these components on the unit sphere, and n x grad Y has (-second, first).
 
@@ -92,7 +92,7 @@ def vectors(degree: int, theta: np.ndarray, phi: np.ndarray) -> tuple[np.ndarray
 def scalars(degree: int, theta: np.ndarray, phi: np.ndarray) -> np.ndarray:
     """The harmonics of degree 1 and more at points, (n, P).
 
-    **Arguments:** as of `vectors`.
+    **Arguments:** as in `vectors`.
     """
     p = legendre(degree, theta)[0]
     cosines, sines = waves(degree, phi)
@@ -101,9 +101,9 @@ def scalars(degree: int, theta: np.ndarray, phi: np.ndarray) -> np.ndarray:
 
 
 def quadrature(latitudes: int, longitudes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Colatitudes, from north to south, and longitudes of a grid, and the weights (n_theta,) of its points.
+    """Colatitudes, from north to south, and longitudes of a grid, and the quadrature weights (n_theta,) of its points.
 
-    The weights belong to Gauss-Legendre quadrature, which is exact up to the degree 2 n_theta - 1.
+    The Gauss-Legendre quadrature is exact up to the degree 2 n_theta - 1.
 
     **Arguments:**
 

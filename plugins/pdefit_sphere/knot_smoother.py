@@ -1,4 +1,4 @@
-"""Smoothing of tangent vectors at knots in time and around a sphere."""
+"""Smoothing of tangent vectors at knots in time and on a sphere."""
 
 import dataclasses
 import functools
@@ -14,22 +14,23 @@ from pdefit_sphere.knots import places
 
 @dataclasses.dataclass(frozen=True)
 class KnotSmoother(Smoother):
-    """The operator S between a search variable z and tangent vectors at knots: vector harmonics times cosines in time.
+    """The operator S from a search variable z to tangent vectors at knots: vector harmonics times cosines in time.
 
-    Both have the same shape. The first elements of z at each time are the coefficients of gradients and of curls, by degree
-    and order, and the others change nothing. Harmonics of degree l are multiplied by (1 + length^2 l (l + 1))^-order, and
-    cosines of the frequency k by (1 + time^2 k^2)^-order. So rotations do not change the covariance S S^T.
+    Both have the same shape. The first elements of z at each time are the coefficients of gradients and of curls, by
+    degree and order; all other elements have no effect. Harmonics of degree l are multiplied by (1 + length^2 l (l +
+    1))^-order, and cosines of the frequency k by (1 + time^2 k^2)^-order. So the covariance S S^T is invariant under
+    rotations.
 
     **Arguments:**
 
     - `knots`: the numbers of knots in time, along theta and along phi.
     - `times`: the knots in time.
     - `degree`: the largest degree of harmonics.
-    - `length`: the length over which S smooths, in radians.
-    - `time`: the time over which it smooths, in the unit of `times`.
-    - `order`: the order of the fall-off.
-    - `amplitude`: the standard deviation of a component of S z, over sphere and time, for a z of unit variance; None for a
-      largest factor of one.
+    - `length`: the smoothing length, in radians.
+    - `time`: the smoothing time, in the unit of `times`.
+    - `order`: the exponent of the decay.
+    - `amplitude`: the standard deviation of a component of S z, over sphere and time, for a z of unit variance; with
+      None the largest factor is 1.
     """
 
     knots: tuple[int, ...]
@@ -67,7 +68,7 @@ class KnotSmoother(Smoother):
 
 @functools.lru_cache
 def _matrices(of: KnotSmoother) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The factor in time, vectors at knots from coefficients, and coefficients from vectors."""
+    """The factor in time, the matrix from coefficients to vectors at knots, and the matrix back."""
     count, *knots = of.knots
     theta, phi = places((knots[0], knots[1]))
     a, b = vectors(of.degree, *(x.reshape(-1) for x in np.meshgrid(theta, phi, indexing="ij")))

@@ -1,4 +1,4 @@
-"""Cubic splines with continuous second derivatives, in time and around a sphere."""
+"""Cubic splines with continuous second derivatives, in time and on a sphere."""
 
 import functools
 from typing import Any
@@ -12,10 +12,9 @@ from pdefit_sphere.harmonics import packed, quadrature, vectors
 
 
 def time_weights(times: tuple[float, ...], t: Array) -> Float[Array, " K"]:
-    """The weights of values at knots in time, whose sum is the natural cubic spline through them.
+    """Weights of the values at knots in time in the natural cubic spline through them.
 
-    Before the first and after the last knot it goes on in a straight line. Its second derivative is continuous
-    everywhere, and 0 at both ends.
+    Outside of the knots it is linear. Its second derivative is continuous everywhere, and 0 at both ends.
 
     **Arguments:**
 
@@ -39,7 +38,7 @@ def time_weights(times: tuple[float, ...], t: Array) -> Float[Array, " K"]:
 
 @functools.lru_cache
 def _bends(times: tuple[float, ...]) -> np.ndarray:
-    """The second derivatives of the natural spline at its knots, from the values there, (K, K)."""
+    """Second derivatives of the natural spline at its knots from the values there, as a matrix (K, K)."""
     h, n = np.diff(times), len(times)
     left, right = np.eye(n), np.zeros((n, n))
     for i in range(1, n - 1):
@@ -49,7 +48,7 @@ def _bends(times: tuple[float, ...]) -> np.ndarray:
 
 
 def places(knots: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """The colatitudes of knots, of which the first and the last are half a distance from the poles, and their longitudes.
+    """Colatitudes of knots, the first and the last half a knot distance from the poles, and their longitudes.
 
     **Arguments:**
 
@@ -60,11 +59,11 @@ def places(knots: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.lru_cache
 def projection(knots: tuple[int, int], degree: int) -> np.ndarray:
-    """The potentials of the spline through tangent vectors at knots, (P, 2, K_theta, K_phi, 2).
+    """Linear map from tangent vectors at knots to the potentials of their spline, (P, 2, K_theta, K_phi, 2).
 
-    Splines go along circles of latitude, and along meridians across both poles. There a component along theta or phi
-    changes its sign. The spline is then projected onto its vector harmonics up to a degree. They are smooth at the poles,
-    where the components of a spline need not fit each other.
+    Splines run along circles of latitude, and along meridians across both poles, where components along theta and phi
+    change sign. The spline is then projected onto vector harmonics up to a degree, which are smooth at the poles, where
+    the components of a spline need not be consistent.
 
     **Arguments:**
 
@@ -87,7 +86,7 @@ def projection(knots: tuple[int, int], degree: int) -> np.ndarray:
 
 
 def _ring(n: int, x: np.ndarray) -> np.ndarray:
-    """The weights of values at n knots around a ring, whose sum is the cubic spline at x between 0 and n, (points, n)."""
+    """Weights of the values at n knots on a ring in the cubic spline at x between 0 and n, (points, n)."""
     unit = np.eye(n)
     # every value is a mean of three coefficients of the B-splines around it
     coefficients = np.linalg.inv((np.roll(unit, 1, 0) + 4 * unit + np.roll(unit, -1, 0)) / 6)
@@ -98,7 +97,7 @@ def _ring(n: int, x: np.ndarray) -> np.ndarray:
 
 
 def weighted(weights: Array, values: Array) -> Array:
-    """A sum of values along their first axis, in their own precision.
+    """A weighted sum of values over their first axis, in their dtype.
 
     **Arguments:**
 
@@ -109,12 +108,12 @@ def weighted(weights: Array, values: Array) -> Array:
 
 
 def knots_in_time(times: Any, count: int) -> tuple[float, ...]:
-    """Knots in time, from the first and the last or from all of them.
+    """Knots in time, from the first and the last knot or from all of them.
 
     **Arguments:**
 
     - `times`: the first and last time, or all; None for one knot.
-    - `count`: their number.
+    - `count`: the number of knots.
     """
     if count == 1 and times is None:
         return (0.0,)

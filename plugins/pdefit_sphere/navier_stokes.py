@@ -24,17 +24,18 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable, AbstractReduced):
         u_t + (u.grad) u + 2 rotation cos(theta) n x u
             = viscosity (Lap u + 2 c u / R^2) + bulk_viscosity grad(div u) - drag u + f(R^-1 x, t - delay)
 
-    Lap u = grad div u - curl curl u. Without a pressure fluid may leave the layer, and the divergence is what a record
-    shows of that. With `incompressible` a pressure keeps the divergence 0, and balances the gradient part of the force.
+    Lap u = grad div u - curl curl u. Without a pressure, fluid may leave the layer, and the divergence measures this
+    exchange. With `incompressible` a pressure keeps the divergence 0, and balances the gradient part of the force.
 
-    The viscous stress of a layer is that of its deformation, c = 1: a rigid rotation feels none. With `hodge`, c = 0, as
-    some programs have it: a rigid rotation then decays at the rate 2 viscosity / R^2.
+    The viscous stress of a layer follows its deformation, c = 1: a rigid rotation has none. With `hodge`, c = 0, as
+    in some programs: a rigid rotation then decays at the rate 2 viscosity / R^2.
 
-    The force is one field that many recordings may share. Each sees it in its own frame: turned by the rotation R of
-    `orientation`, and later by `delay`. Both act inside the force, and can be unknown.
+    The force is one field that many recordings may share. Each recording sees it rotated by the matrix R of
+    `orientation` and delayed by `delay`. Both can be unknown.
 
-    The state is the velocity along theta and phi at the points of the sphere, without poles. Its initial value has random
-    waves with a root mean square speed of 1. Linear terms are diagonal in vector harmonics, as `ETDRK4` needs them.
+    The state is the velocity along theta and phi at the points of the sphere, without poles. Its initial value has
+    random waves with a root mean square speed of 1. Linear terms are diagonal in vector harmonics, as `ETDRK4`
+    requires.
 
     **Arguments:**
 
@@ -42,15 +43,15 @@ class NavierStokes(AbstractSphereFlow, AbstractVerifiable, AbstractReduced):
     - `viscosity`: the kinematic viscosity.
     - `bulk_viscosity`: the viscosity of expansion; default 0.
     - `drag`: the rate at which friction slows the fluid down; default 0.
-    - `rotation`: the rate at which the frame of the velocities rotates about the poles; default 0. Its centrifugal force is
-      left out, as it is where gravity balances it.
+    - `rotation`: the rate at which the frame of the velocities rotates about the poles; default 0. Its centrifugal
+      force is neglected, as if gravity balanced it.
     - `force`: the force per mass, a `HarmonicForce` or a `KnotForce`; default none.
     - `orientation`: the rotation of the force: its axis times the angle in radians, (3,), or an angle about the poles, ();
       default none.
-    - `delay`: the time by which the force comes later; default none.
+    - `delay`: the time delay of the force; default none.
     - `incompressible`: whether a pressure keeps the divergence 0; default False.
-    - `hodge`: whether the viscous term is that without curvature; default False.
-    - `unit_of_time`: the unit of time; default "1". Together with the unit of lengths it gives the unit of velocities.
+    - `hodge`: whether the viscous term omits the curvature; default False.
+    - `unit_of_time`: the unit of time; default "1". With the unit of length it gives the unit of velocities.
 
     Sources: M. Samavaki, J. Tuomela, J. Geom. Phys. 148:103543 (2020), doi:10.1016/j.geomphys.2019.103543, for the
     viscous term; J. P. Boyd, Chebyshev and Fourier Spectral Methods (2001), chapter 18, for vector harmonics.

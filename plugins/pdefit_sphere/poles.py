@@ -1,4 +1,4 @@
-"""A test of vectors in rows at a pole, where all longitudes show one vector."""
+"""Check of vectors in rows at a pole, where all longitudes show one vector."""
 
 import numpy as np
 
@@ -13,11 +13,11 @@ _EXPLAINED, _WORSE = 0.5, 0.5
 
 
 def check_poles(u_theta: np.ndarray, u_phi: np.ndarray, theta: np.ndarray, phi: np.ndarray, sigma: float) -> None:
-    """Refuse rows at a pole whose vectors are not one vector, as met along each meridian.
+    """Refuse rows at a pole whose vectors are not a single vector, expressed along each meridian.
 
-    At the north pole a vector (a, b) has the components a cos(phi) + b sin(phi) along theta, and -a sin(phi) + b cos(phi)
-    along phi. At the south pole that along theta has the other sign. Rows which fit better otherwise show how a file
-    goes wrong: the component along theta points north, or the components were swapped.
+    At the north pole a vector (a, b) has the components a cos(phi) + b sin(phi) along theta, and -a sin(phi) + b
+    cos(phi) along phi. At the south pole the component along theta changes sign. A better fit of another convention
+    shows the mistake in the file: the component along theta points north, or the components were swapped.
 
     **Arguments:**
 
@@ -48,7 +48,7 @@ def check_poles(u_theta: np.ndarray, u_phi: np.ndarray, theta: np.ndarray, phi: 
 
 
 def _misfit(u: np.ndarray, v: np.ndarray, phi: np.ndarray) -> float:
-    """The mean square that the best vector of each frame leaves, for rows (T, n_phi) at the north pole."""
+    """Mean square residual of the best vector of each frame, for rows (T, n_phi) at the north pole."""
     turned = (u + 1j * v) * np.exp(1j * phi)
     return float(np.nanmean(np.abs(turned - np.nanmean(turned, axis=1, keepdims=True)) ** 2))
 

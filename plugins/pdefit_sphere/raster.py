@@ -24,7 +24,7 @@ def _angles(value: Any) -> tuple[float, ...] | None:
 class Raster(AbstractObservationOperator):
     """The operator that observes the velocity at all combinations of angles, exactly.
 
-    Components at a pole are those that are met along each meridian.
+    Components at a pole are their limits along each meridian.
 
     **Arguments:**
 
@@ -105,7 +105,7 @@ class Raster(AbstractObservationOperator):
         return {"u_theta": u_theta, "u_phi": u_phi}
 
     def returned(self, values, coords):
-        """Observed vectors between the angles of the raster, by linear interpolation; NaN where one of them is missing."""
+        """Observed vectors at other angles, by linear interpolation on the raster; NaN next to missing vectors."""
         if (
             self.theta is None
             or self.phi is None
@@ -136,7 +136,7 @@ def _directions(theta: np.ndarray, phi: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _between(values: np.ndarray, nodes: np.ndarray, at: np.ndarray, step: float, axis: int) -> np.ndarray:
-    """Values between nodes along an axis; NaN outside of them, and in gaps that are wider than their usual distance."""
+    """Values between nodes along an axis, interpolated; NaN outside of them, and in gaps wider than 1.5 `step`."""
     above = np.clip(np.searchsorted(nodes, at), 1, nodes.size - 1)
     low, high = nodes[above - 1], nodes[above]
     at_node = np.minimum(np.abs(at - low), np.abs(at - high)) < 1e-9

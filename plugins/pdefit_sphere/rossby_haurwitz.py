@@ -1,4 +1,4 @@
-"""Waves of Rossby and Haurwitz, which solve the equations on a sphere exactly."""
+"""Rossby-Haurwitz waves, exact solutions of the equations on a sphere."""
 
 from typing import Any
 
@@ -19,16 +19,16 @@ from pdefit_sphere.transforms import Sphere
 def damped_wave(
     coefficients: Float[Array, " P"], degree: int, radius: Any, viscosity: Any, turned: Any, t: Any
 ) -> Array:
-    """The coefficients at a time of the potential chi of a wave of one degree, (P,).
+    """Coefficients at a time of the potential chi of a wave of one degree, (P,).
 
-    Its pattern turns about the poles, and viscosity damps it without changing it.
+    The pattern rotates about the poles, and viscosity damps it without changing its shape.
 
     **Arguments:**
 
-    - `coefficients`: those at time 0, packed as of `Sphere.pack`, of one degree l.
-    - `degree`: that degree.
-    - `radius`, `viscosity`: of the sphere, and of the fluid.
-    - `turned`: the angle by which the pattern has turned.
+    - `coefficients`: the coefficients at time 0, packed as in `Sphere.pack`, of one degree l.
+    - `degree`: the degree l.
+    - `radius`, `viscosity`: the radius of the sphere, and the viscosity of the fluid.
+    - `turned`: the angle by which the pattern has rotated.
     - `t`: the time.
 
     Source: B. Haurwitz, J. Marine Res. 3:254 (1940).
@@ -41,8 +41,8 @@ def damped_wave(
 class RossbyHaurwitz(AbstractSphereFlow, AbstractExact, AbstractVerifiable):
     """A wave of one degree l in an incompressible fluid on a rotating sphere, with a known solution.
 
-    Relative to the rotating frame its pattern turns at the rate -2 rotation / (l (l + 1)), which a fixed observer sees as
-    rotation (1 - 2 / (l (l + 1))). Its amplitude falls as exp(-viscosity (l (l + 1) - 2) t / R^2).
+    Relative to the rotating frame the pattern rotates at the rate -2 rotation / (l (l + 1)); in a fixed frame the rate
+    is rotation (1 - 2 / (l (l + 1))). Its amplitude falls as exp(-viscosity (l (l + 1) - 2) t / R^2).
 
     **Arguments:**
 
@@ -50,9 +50,9 @@ class RossbyHaurwitz(AbstractSphereFlow, AbstractExact, AbstractVerifiable):
     - `viscosity`: the kinematic viscosity.
     - `rotation`: the rate of rotation of the frame.
     - `wave`: the degree l; default 4. The wave has random coefficients of all orders, and a root mean square speed of 1.
-    - `seed`: of the coefficients; default 0.
+    - `seed`: the seed of the coefficients; default 0.
 
-    The damping follows from the deformation form of the viscous term, of which harmonics are eigenfunctions.
+    The damping follows from the deformation form of the viscous term; harmonics are its eigenfunctions.
 
     Source of the wave: B. Haurwitz, J. Marine Res. 3:254 (1940).
     """

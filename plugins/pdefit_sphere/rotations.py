@@ -1,4 +1,4 @@
-"""Rotations of scalar fields, and so of the potentials of tangent fields, in their coefficients."""
+"""Rotations of scalar fields, and so of the potentials of tangent fields, as maps of coefficients."""
 
 import functools
 from typing import Any
@@ -17,7 +17,7 @@ _TILT = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
 
 
 def matrix(vector: Float[Array, " 3"]) -> Float[Array, "3 3"]:
-    """The rotation about an axis by an angle, which is the length of the vector; smooth at 0.
+    """Rotation matrix from an axis times an angle; smooth at 0.
 
     **Arguments:**
 
@@ -35,13 +35,13 @@ def matrix(vector: Float[Array, " 3"]) -> Float[Array, "3 3"]:
 
 
 def rotated(coefficients: Float[Array, "P c"], rotation: Array) -> Float[Array, "P c"]:
-    """The coefficients of f(R^-1 x), with a scalar field f in each column.
+    """Coefficients of f(R^-1 x), for a scalar field f in each column.
 
-    The angles between the turns have no gradient where R takes the x axis to a pole exactly.
+    The Euler angles have no gradient if R maps the x axis exactly to a pole.
 
     **Arguments:**
 
-    - `coefficients`: packed as of `Sphere.pack`, (P, c).
+    - `coefficients`: packed as in `Sphere.pack`, (P, c).
     - `rotation`: the rotation R: an axis times an angle, (3,), or an angle about the polar axis, (), in radians.
     """
     degree = round(np.sqrt(coefficients.shape[0] + 1)) - 1
@@ -72,7 +72,7 @@ def _turned(coefficients: Array, angle: Array, degree: int) -> Array:
 
 
 def _applied(blocks: Array, coefficients: Array, degree: int) -> Array:
-    """A matrix for each degree, in blocks (l, 2 L + 1, 2 L + 1), times coefficients."""
+    """Product of a matrix for each degree, in blocks (l, 2 L + 1, 2 L + 1), with coefficients."""
     rows, places = _places(degree)
     padded = jnp.zeros((degree, 2 * degree + 1, coefficients.shape[1]), coefficients.dtype)
     padded = padded.at[rows, places].set(coefficients)
@@ -87,7 +87,7 @@ def _places(degree: int) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def _constants(degree: int) -> tuple[Any, Any, Any]:
-    """Rotations back by _ASIDE, and between turns about z and about y, as blocks of every degree."""
+    """Blocks of every degree for the inverse of _ASIDE, for _TILT and for its inverse."""
     # R_y(b) = T^-1 R_z(b) T with T = R_x(90 degrees)
     return _blocks(degree, _ASIDE.T), _blocks(degree, _TILT), _blocks(degree, _TILT.T)
 

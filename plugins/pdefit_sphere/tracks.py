@@ -1,6 +1,7 @@
-"""Tracks on a sphere: the sphere that fits their positions, and tangent displacements at colatitudes and longitudes.
+"""Tracks on a sphere: the sphere fitted to their positions, and tangent displacements at colatitudes and longitudes.
 
-`pdefit import tracks as=sphere` calls `surface`, as the page about plugins says. It loads this file without its package.
+`pdefit import tracks as=sphere` calls `surface`, as the page about plugins says. It loads this file without its
+package.
 """
 
 import dataclasses
@@ -23,14 +24,14 @@ _FROM_MEDIAN = 1.4826
 
 
 class FittedSphere(NamedTuple):
-    """The sphere nearest to positions.
+    """The best-fitting sphere of positions.
 
     **Arguments:**
 
     - `centre`, `radius`: in the unit of the positions.
     - `error`: the standard error of the radius.
     - `rms`: the root mean square distance of the positions from the sphere, without outliers.
-    - `near`: the positions that are no outliers, (N,).
+    - `near`: mask of the positions that are not outliers, (N,).
     """
 
     centre: np.ndarray
@@ -41,9 +42,9 @@ class FittedSphere(NamedTuple):
 
 
 def fitted_sphere(points: np.ndarray) -> FittedSphere:
-    """The sphere nearest to positions, (N, 3): algebraic least squares, refined by distances with a robust loss.
+    """The sphere fitted to positions, (N, 3): algebraic least squares, refined on distances with a robust loss.
 
-    **Errors:** PdefitError where the positions lie on no sphere.
+    **Errors:** PdefitError if the positions lie on no sphere.
     """
     middle = points.mean(axis=0)
     size = float(np.sqrt(np.mean((points - middle) ** 2))) or 1.0
@@ -96,18 +97,18 @@ class Cells:
 
     @property
     def near(self) -> np.ndarray:
-        """A test for each position that is used, (N,)."""
+        """Mask of the used positions, (N,)."""
         return self.sphere.near
 
     @property
     def axes(self) -> dict[str, tuple[np.ndarray, str]]:
-        """The middles of the cells along each axis, and their unit."""
+        """The midpoints of the cells along each axis, and their unit."""
         along = zip(("theta", "phi"), self.bins, (np.pi, 2 * np.pi), strict=True)
         return {name: ((np.arange(n) + 0.5) * width / n, "rad") for name, n, width in along}
 
     @property
     def scalars(self) -> dict[str, tuple[Any, str]]:
-        """Numbers that are written beside the velocities, and their units."""
+        """Scalars that are stored with the velocities, and their units."""
         return {
             "radius": (self.sphere.radius, self.unit), "centre": (self.sphere.centre, self.unit), "pole": (self.pole, "1"),
         }  # fmt: skip
@@ -157,7 +158,7 @@ class Cells:
 
 
 def surface(points: np.ndarray, unit: str, bins: list[int], pole: list[float]) -> Cells:
-    """Cells on the sphere that fits positions.
+    """Cells on the sphere fitted to positions.
 
     **Arguments:**
 

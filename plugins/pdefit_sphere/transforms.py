@@ -19,7 +19,7 @@ Values = Float[Array, "theta phi"]
 
 
 class Matrices(NamedTuple):
-    """The constant matrices of the transforms of one grid, of NumPy or JAX."""
+    """The constant matrices of the transforms of one grid, as NumPy or JAX arrays."""
 
     p: Any  # (m, theta, l)
     slope: Any
@@ -33,11 +33,11 @@ class Sphere(eqx.Module):
     """A sphere with a grid of points for tangent fields of bounded degree.
 
     Points lie at the zeros of a Legendre polynomial in cos(theta), and at equal distances in phi. No point is a pole.
-    Products of three fields of the degree are integrated exactly, so that quadratic terms are not aliased.
-    The angle theta is 0 at the north pole and pi at the south pole, and phi goes from 0 to 2 pi.
+    Products of three fields of the degree are integrated exactly, so that quadratic terms have no aliasing error.
+    The angle theta is 0 at the north pole and pi at the south pole, and phi runs from 0 to 2 pi.
 
-    A tangent field is u = grad psi + n x grad chi. Its potentials have degrees 1 to `degree`. Coefficients are those of
-    psi and chi in real harmonics that are orthonormal on the unit sphere.
+    A tangent field is u = grad psi + n x grad chi. Its potentials have degrees 1 to `degree`. The coefficients belong
+    to psi and chi in real harmonics, orthonormal on the unit sphere.
 
     **Arguments:**
 
@@ -74,7 +74,7 @@ class Sphere(eqx.Module):
 
     @property
     def weights(self) -> np.ndarray:
-        """The area of each point as a part of the unit sphere's, (n_theta, 1); over all points their sum is 4 pi."""
+        """The area of each point as a fraction of the unit sphere's, (n_theta, 1); over all points their sum is 4 pi."""
         return _matrices(self.degree, self.shape).weights[:, None]
 
     @property
@@ -85,7 +85,7 @@ class Sphere(eqx.Module):
     # --- scalars ---------------------------------------------------------------------------------------------------
 
     def analysis(self, f: Values) -> Modes:
-        """The modes of a scalar field at the points.
+        """Modes of a scalar field at the points.
 
         **Arguments:**
 
@@ -95,7 +95,7 @@ class Sphere(eqx.Module):
         return _einsum("mtl,cmt->cml", k.p, self._along(f, k))
 
     def synthesis(self, modes: Modes) -> Values:
-        """The scalar field of modes, at the points.
+        """The scalar field of given modes, at the points.
 
         **Arguments:**
 
@@ -107,9 +107,9 @@ class Sphere(eqx.Module):
     # --- tangent fields ----------------------------------------------------------------------------------------------
 
     def potentials(self, u_theta: Values, u_phi: Values) -> tuple[Modes, Modes]:
-        """The modes of the potentials psi and chi of a tangent field; of degree 0 they are 0.
+        """Modes of the potentials psi and chi of a tangent field; modes of degree 0 are 0.
 
-        A part of the field that is not of bounded degree is left out.
+        Parts of the field beyond the degree are discarded.
 
         **Arguments:**
 
@@ -137,7 +137,7 @@ class Sphere(eqx.Module):
     ) -> tuple[Values, Values]:
         """The components of a tangent field at all combinations of angles, (n_theta, n_phi) each.
 
-        At a pole they are those that are met along each meridian.
+        At a pole they are the limits along each meridian.
 
         **Arguments:**
 
@@ -164,7 +164,7 @@ class Sphere(eqx.Module):
         return self.synthesis(self.laplacian(psi))
 
     def vorticity(self, chi: Modes) -> Values:
-        """The vorticity of a tangent field at the points, positive where it turns anticlockwise as seen from outside.
+        """The vorticity of a tangent field at the points, positive for anticlockwise rotation seen from outside.
 
         **Arguments:**
 
@@ -193,7 +193,7 @@ class Sphere(eqx.Module):
     # --- lists of coefficients and points --------------------------------------------------------------------------------
 
     def pack(self, modes: Modes) -> Float[Array, " P"]:
-        """Modes as a list of L (L + 2) coefficients, by degree from 1 and then by order from -l to l.
+        """Modes as a vector of L (L + 2) coefficients, by degree from 1 and then by order from -l to l.
 
         Negative orders belong to sines.
 
@@ -204,11 +204,11 @@ class Sphere(eqx.Module):
         return modes[packed(self.degree)]
 
     def unpack(self, coefficients: Float[Array, " P"]) -> Modes:
-        """The modes of a list of coefficients, which may be shorter or longer; degrees beyond the sphere's are left out.
+        """Modes of a vector of coefficients of any length; degrees beyond the sphere's are discarded.
 
         **Arguments:**
 
-        - `coefficients`: as of `pack`, of any degree.
+        - `coefficients`: as in `pack`, of any degree.
         """
         found = min(coefficients.shape[0], self.degree * (self.degree + 2))
         kind, m, n = (index[:found] for index in packed(self.degree))
@@ -223,7 +223,7 @@ class Sphere(eqx.Module):
         **Arguments:**
 
         - `psi`, `chi`: the modes of the potentials.
-        - `theta`, `phi`: the points in radians, (n,) each, which are constants.
+        - `theta`, `phi`: the points in radians, (n,) each, not differentiated.
         """
         theta, phi = (np.asarray(x, float).reshape(-1) for x in np.broadcast_arrays(theta, phi))
         if not (np.all(np.isfinite(phi)) and np.all((theta >= 0) & (theta <= np.pi))):
@@ -248,7 +248,7 @@ class Sphere(eqx.Module):
 
 
 def _turned(modes: Array) -> Array:
-    """The derivative in phi over m of modes or sums with cosines and sines along the axis -3."""
+    """The derivative in phi divided by m, of modes or sums with cosines and sines along the axis -3."""
     return jnp.stack([modes[..., 1, :, :], -modes[..., 0, :, :]], -3)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a sphere as it is seen from far away: its two halves beside each other, and the vorticity of vectors on it.
+"""Pictures of a sphere seen from far away: both halves side by side, and the vorticity of vectors on it.
 
 The figures and movies of pdefit call `view`, as the page about plugins says. They load this file without its package.
 """
@@ -33,9 +33,9 @@ def view(film: Any, field: Any, own: Mapping[str, float], like: "View | None" = 
 
     - `film`, `field`: the film, and one of its fields, over theta and phi.
     - `own`: the numbers of this recording alone. Its `orientation` is the rotation R, an axis times an angle (3,) or an
-      angle about the poles, in radians. A place x in the common frame is seen at R x in the recording.
-    - `like`: the view of another recording, from whose side this one is seen in the common frame; by default the middle of
-      all that was observed is in front.
+      angle about the poles, in radians. A point x of the common frame is at R x in the recording.
+    - `like`: the view of another recording, whose viewing direction in the common frame is used; by default the centre
+      of all observations is in front.
     """
     theta, phi = _angles(field)
     numbers = [x for path, x in own.items() if path.split(".")[0] == "orientation"]
@@ -49,7 +49,7 @@ def _angles(field: Any) -> list[np.ndarray]:
 
 
 def _middle(film: Any, view: str) -> np.ndarray:
-    """The direction of the middle of the first observed field of a view; a direction from aside if there is no middle."""
+    """Direction of the centre of the first observed field of a view; a sideways direction without a centre."""
     seen = [f for f in film.fields.values() if f.view == view and {"observed", "predicted"} <= {*f.kinds}]
     if seen:
         first = min(seen, key=lambda f: (f.name in film.derived, f.vector != ""))
@@ -62,13 +62,13 @@ def _middle(film: Any, view: str) -> np.ndarray:
 
 
 def stencil(nodes: np.ndarray, at: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers of the nearest nodes, and their weights in value and slope of the polynomial through them, (n, width) each.
+    """Indices of the nearest nodes, and their weights in value and slope of their interpolant, (n, width) each.
 
     **Arguments:**
 
     - `nodes`: positions that increase.
-    - `at` (n,): where value and slope are wanted.
-    - `width`: the number of nodes for each.
+    - `at`: the positions of value and slope, (n,).
+    - `width`: the number of nodes for each position.
     """
     first = np.clip(np.searchsorted(nodes, at) - width // 2, 0, nodes.size - width)
     index = first[:, None] + np.arange(width)
@@ -85,7 +85,7 @@ def stencil(nodes: np.ndarray, at: np.ndarray, width: int) -> tuple[np.ndarray, 
 def facing(centre: np.ndarray) -> np.ndarray:
     """The axes of a view to the right, upwards (to the north) and towards the viewer, as rows (3, 3).
 
-    **Arguments:** `centre` (3,): the direction of the middle of the front half.
+    **Arguments:** `centre`: the direction of the centre of the front half, (3,).
     """
     near = centre / np.linalg.norm(centre)
     # above a pole north has no direction
@@ -110,7 +110,7 @@ def point(theta: np.ndarray, phi: np.ndarray) -> np.ndarray:
 
 
 def _slope(values: np.ndarray, nodes: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The slope along the last axis at nodes, from five of them, or if one is missing from four on either side."""
+    """Slope at nodes along the last axis, from five nodes, or next to missing values from four on either side."""
     found = np.full(values.shape[:-1] + at.shape, np.nan)
     for width, aside in ((5, 0.0), (4, 0.0), (4, 1e-9)):
         index, _, slopes = stencil(nodes, at + aside, width)
@@ -134,7 +134,7 @@ class Raster:
 
     @functools.cached_property
     def used(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        """The indices of the used points, in rows and columns, and their sorted angles; poles have no meridian."""
+        """Indices of the used points, in rows and columns, and their sorted angles; poles are excluded."""
         rows = np.argsort(self.theta)
         rows = rows[np.sin(self.theta[rows]) > 1e-6]
         around = np.round(self.phi % (2 * np.pi), 9) % np.round(2 * np.pi, 9)
@@ -143,7 +143,7 @@ class Raster:
 
     @functools.cached_property
     def unit_vectors(self) -> tuple[np.ndarray, np.ndarray]:
-        """The directions of theta and of phi at the used points, (3, rows, columns) each."""
+        """Unit vectors along theta and phi at the used points, (3, rows, columns) each."""
         theta, phi = np.meshgrid(*self.used[1:], indexing="ij")
         east = point(np.full_like(phi, np.pi / 2), phi + np.pi / 2)
         return point(theta + np.pi / 2, phi), east
@@ -154,10 +154,11 @@ class Raster:
         return u_theta[self.used[0]] * along + u_phi[self.used[0]] * around
 
     def curl(self, u_theta: np.ndarray, u_phi: np.ndarray) -> np.ndarray:
-        """The vorticity at the used points, positive where vectors turn anticlockwise as seen from outside.
+        """The vorticity at the used points, positive for anticlockwise rotation seen from outside.
 
-        Differences are of fourth order, or of third order beside missing values, in Cartesian components, which are smooth.
-        Near them points are dense around the axis, and noise would grow: shorter waves than the distance of rows are left out.
+        Differences are of fourth order, or of third order next to missing values, in Cartesian components, which are
+        smooth. Near the poles points are dense in phi, and noise would grow: waves shorter than the distance of rows
+        are filtered out.
         """
         _, theta, phi = self.used
         along, around = self.unit_vectors
@@ -177,7 +178,7 @@ class Raster:
 
     @functools.cached_property
     def nodes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The angles of the used points and of more rows across the poles, and of more columns on both sides."""
+        """The angles of the used points, extended by rows across the poles and by columns on both sides."""
         _, theta, phi = self.used
         rows = np.concatenate([-theta[:_MORE][::-1], theta, 2 * np.pi - theta[-_MORE:][::-1]])
         return rows, np.concatenate([phi[-_MORE:] - 2 * np.pi, phi, phi[:_MORE] + 2 * np.pi])
@@ -198,7 +199,7 @@ class Raster:
         return found
 
     def weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Numbers and weights of 16 `nodes` for each point (3, n) on the unit sphere, and a test for points far from any."""
+        """Indices and weights of 16 `nodes` for each point (3, n) on the sphere, and a mask of points without near nodes."""
         angles = np.arccos(np.clip(points[2], -1, 1)), np.arctan2(points[1], points[0]) % (2 * np.pi)
         (rows, down, _), (columns, east, _) = (stencil(n, a, 4) for n, a in zip(self.nodes, angles, strict=True))
         far = np.zeros(points.shape[1], bool)
@@ -212,15 +213,16 @@ class Raster:
 class View:
     """Two orthographic views of a sphere, from in front and from behind, as one image.
 
-    Values between the points of the raster are interpolated by cubic polynomials, across the poles and around the axis. If
-    the nearest point has no value, the image has none. In front x runs from -EDGE to EDGE, behind it from EDGE to 3 EDGE.
+    Values between the points of the raster are interpolated by cubic polynomials, across the poles and around the axis.
+    If the nearest point has no value, the pixel has none. In front x runs from -EDGE to EDGE, behind it from EDGE to 3
+    EDGE.
 
     **Arguments:**
 
     - `raster`: the points.
-    - `turn`: the axes of the view as of `facing`.
-    - `rotation`: from the common frame of recordings to the frame of this one, (3, 3).
-    - `pixels`: the number along a side of the image of each half.
+    - `turn`: the axes of the view as in `facing`.
+    - `rotation`: the rotation from the common frame of recordings to the frame of this one, (3, 3).
+    - `pixels`: the number of pixels along a side of each half.
     """
 
     raster: Raster
@@ -230,7 +232,7 @@ class View:
 
     @property
     def coarse(self) -> "View":
-        """The view with as many pixels as arrows need."""
+        """The view with the resolution of arrows."""
         return dataclasses.replace(self, pixels=_COARSE)
 
     @functools.cached_property
@@ -241,7 +243,7 @@ class View:
 
     @property
     def label(self) -> str:
-        """The direction of the middle of the front half."""
+        """The direction of the centre of the front half, as text."""
         theta, phi = np.degrees(
             [np.arccos(self.turn[2, 2]), np.arctan2(self.turn[2, 1], self.turn[2, 0]) % (2 * np.pi)]
         )
@@ -249,17 +251,17 @@ class View:
 
     @functools.cached_property
     def _places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Position of each pixel to the right and upwards in its half, in radii, and 1 in front or -1 behind."""
+        """Position of each pixel to the right and upwards in its half, in radii, and its side: 1 in front, -1 behind."""
         y, x = np.meshgrid(*self.axes, indexing="ij")
         side = np.where(x > EDGE, -1, 1)
         return np.where(side < 0, x - 2 * EDGE, x), y, side
 
     def points(self, values: np.ndarray) -> np.ndarray:
-        """A scalar at the points that are used."""
+        """A scalar at the used points."""
         return values[self.raster.used[0]]
 
     def curl(self, u_theta: np.ndarray, u_phi: np.ndarray) -> np.ndarray:
-        """The vorticity of tangent vectors at the points that are used."""
+        """The vorticity of tangent vectors at the used points."""
         return self.raster.curl(u_theta, u_phi)
 
     def across(self, horizontal: bool, u_theta: np.ndarray, u_phi: np.ndarray) -> np.ndarray:
@@ -280,7 +282,7 @@ class View:
         )
 
     def image(self, values: np.ndarray) -> np.ndarray:
-        """Image of a scalar at the points that are used."""
+        """Image of a scalar at the used points."""
         index, weights, far = self._weights
         near = self.raster.beyond(values).ravel()[index]
         there = np.isfinite(near)
@@ -292,7 +294,7 @@ class View:
         return np.where(nearest & ~far, found, np.nan).reshape(self.pixels, 2 * self.pixels)
 
     def draw(self, axes: Any, image: Any) -> list[Any]:
-        """Finish a map: the image inside the sphere, lines each 30 degrees, names of poles; returns all its parts."""
+        """Finish a map: the image inside the sphere, lines every 30 degrees, names of poles; returns all artists."""
         middles = (0.0, 2 * EDGE)
         rims = [Circle((x, 0), 1, fc=_MISSING, ec="#BFBFBF", lw=0, hatch="//////", zorder=-1) for x in middles]
         drawn = [image, *map(axes.add_patch, rims)]
@@ -324,6 +326,6 @@ class View:
         return drawn
 
     def _from_viewer(self, theta: np.ndarray, phi: np.ndarray, side: int) -> np.ndarray:
-        """Points on the sphere along the axes of the view, (3, n); those with a negative last part are not seen."""
+        """Points on the sphere along the axes of the view, (3, n); a negative last component means hidden."""
         found = self.turn @ point(theta, phi)
         return found * np.asarray([1, 1, side]).reshape(-1, *[1] * (found.ndim - 1))

@@ -1,9 +1,9 @@
-"""Coefficients of a local Jacobian, each collected once.
+"""Local Jacobians as coefficients times basis arrays, multiplied out once for all tangents.
 
 A derivative that JAX makes follows the function operation by operation, with a factor for each, and applies all of them
 to every tangent. Here a value that is linear in the tangent is a sum of coefficients times basis arrays. A basis array
-is what no coefficient can be drawn out of: the tangent itself, or its differences in space. So factors are multiplied
-once, whatever the number of tangents.
+contains no factor: it is the tangent itself, or its differences in space. So factors are multiplied once, whatever the
+number of tangents.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from jaxtyping import Array, PyTree
 
 
 class _Sum(NamedTuple):
-    """A sum_i coefficient_i basis_i, of the shape of every basis_i. A coefficient of None is 1. No terms are zero."""
+    """A sum of coefficient_i basis_i, with the shape of each basis_i. A coefficient None is 1. An empty sum is zero."""
 
     terms: tuple[tuple[Any, Array], ...]
 
@@ -31,7 +31,7 @@ class _Sum(NamedTuple):
         return _Sum(tuple((factor if c is None else c * factor, x) for c, x in self.terms))
 
     def where(self, chosen: Array | np.ndarray) -> "_Sum":
-        """The sum where chosen, zero elsewhere."""
+        """The sum masked by `chosen`, zero elsewhere."""
         return _Sum(tuple((jnp.where(chosen, 1.0 if c is None else c, 0.0).astype(x.dtype), x) for c, x in self.terms))
 
     def plus(self, other: "_Sum") -> "_Sum":
@@ -48,13 +48,13 @@ class _Sum(NamedTuple):
 
 
 class Linearised(NamedTuple):
-    """A function f(p, x) with its derivative at one point, for which it is evaluated once.
+    """A function f(p, x) linearised at one point.
 
     **Arguments:**
 
     - `value`: f(p, x).
     - `jacobian`: dx -> df/dx dx, a pytree whose leaves are its coefficients.
-    - `along`: dp -> df/dp dp, with None in dp for what does not move, and in the result for what does not depend on it.
+    - `along`: dp -> df/dp dp, with None in dp for fixed arrays, and in the result for outputs that do not depend on p.
     """
 
     value: PyTree
@@ -84,7 +84,7 @@ def linearised(function: Callable[[PyTree, PyTree], PyTree], p: PyTree, x: PyTre
 
 
 def _evaluated(closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
-    """The results of a program of which some arguments are sums."""
+    """The results of a program whose arguments may be sums."""
     jaxpr = closed.jaxpr
     env: dict[Any, Any] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*closed.consts, *args], strict=True))
 
@@ -98,7 +98,7 @@ def _evaluated(closed: ClosedJaxpr, args: list[Any]) -> list[Any]:
 
 
 def _operation(equation: Any, args: list[Any]) -> list[Any]:
-    """The results of one operation. Products with known factors and sums stay sums, anything else makes new terms."""
+    """The results of one operation. Products with known factors and sums stay sums, other operations make new terms."""
     name, summed = equation.primitive.name, [isinstance(x, _Sum) for x in args]
     if name in ("jit", "pjit"):
         return _evaluated(equation.params["jaxpr"], args)

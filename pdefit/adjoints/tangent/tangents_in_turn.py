@@ -1,4 +1,4 @@
-"""Several tangents along a trajectory, each stepped by itself for a few steps while it lies in the cache."""
+"""Tangents of a trajectory, each stepped alone for a few steps while it lies in the cache."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,17 +27,17 @@ _MOST = 16
 class InTurn(AbstractStepper):
     """Steps of a state and a list of tangents, for explicit Runge-Kutta methods.
 
-    The state goes ahead: one step, or two of Euler's method. At every stage it leaves arrays: f'(y) with its coefficients
-    collected, and what every control adds. Without arrays in between, a compiler would fuse their evaluation into every
-    tangent and repeat it there. Then one tangent after the other goes through the stages. For ten parameters of a
+    The state is stepped first, by one step, or two of Euler's method. At every stage it stores arrays: the coefficients
+    of f'(y), and the contribution of every control. Without these arrays a compiler would fuse their evaluation into
+    every tangent and repeat it. Then the tangents pass through the stages one by one. For ten parameters of a
     reaction-diffusion system that takes two thirds of the time of `TangentLinearStepper`. The memory differs by 30 % at
     most.
 
     **Arguments:**
 
-    - `stepper`: the step of the state.
-    - `moved`: for every tangent the arrays of the stepper that move with it, and None elsewhere.
-    - `padded`: whether many steps have zero length, which one trajectory leaves out.
+    - `stepper`: the stepper of the state.
+    - `moved`: for every tangent the derivatives of the stepper's arrays; None for arrays that do not move.
+    - `padded`: whether many steps have zero length (padding); a single trajectory skips them.
     """
 
     stepper: Stepper
@@ -111,7 +111,7 @@ class InTurn(AbstractStepper):
         return y, [_scan(follow, dy, (sizes, coefficients, b))[0] for dy, b in pairs]
 
     def _linearised(self, t: Array, y: PyTree) -> Linearised:
-        """The slope at a state, as a function of what moves and of the state."""
+        """The vector field at a state, linearised in the state and in the moving arrays of the stepper."""
         live, rest = eqx.partition(
             self.stepper, jax.tree.map(lambda _, *moved: any(d is not None for d in moved), self.stepper, *self.moved)
         )
@@ -124,7 +124,7 @@ class InTurn(AbstractStepper):
 
 
 def _scan(function: Callable, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree]:
-    """`lax.scan`, without a loop if there is one turn."""
+    """`lax.scan`, or a plain call if there is only one iteration."""
     if jax.tree.leaves(xs)[0].shape[0] > 1:
         return lax.scan(function, carry, xs)
     carry, out = function(carry, jax.tree.map(lambda x: x[0], xs))
@@ -132,7 +132,7 @@ def _scan(function: Callable, carry: PyTree, xs: PyTree) -> tuple[PyTree, PyTree
 
 
 def goes_in_turn(solver: diffrax.AbstractSolver, y: PyTree, tangents: int) -> bool:
-    """Test for a number of tangents of this state that `InTurn` can step with this solver."""
+    """True if `InTurn` supports this solver, state and number of tangents."""
     moves = all(eqx.is_inexact_array(x) for x in jax.tree.leaves(y))
     return isinstance(method_of(solver), AbstractExplicit) and tangents <= _MOST and moves
 
@@ -143,5 +143,5 @@ def unstacked(tree: PyTree, count: int) -> list[PyTree]:
 
 
 def stacked(trees: list[PyTree]) -> PyTree:
-    """Equal trees as one with a leading axis."""
+    """Trees of equal structure, stacked on a leading axis."""
     return jax.tree.map(lambda *x: jnp.stack(x), *trees)

@@ -13,13 +13,13 @@ from pdefit.systems.capabilities import AbstractReduced
 
 
 def push(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
-    """The value of a function and its derivative along tangents, with zeros where it does not depend on them.
+    """Value of a function and its derivative along tangents, with zeros for outputs that do not depend on them.
 
     **Arguments:**
 
     - `function`: the function.
     - `primals`: its arguments.
-    - `tangents`: the change of each argument, with None for what does not change.
+    - `tangents`: the tangent of each argument; None for parts that do not move.
     """
     out, moved = eqx.filter_jvp(function, primals, tangents)
 
@@ -30,9 +30,9 @@ def push(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, P
 
 
 def jvp_many(function: Callable, primals: tuple, tangents: tuple) -> tuple[PyTree, PyTree]:
-    """The value of a function and its derivatives in several directions, on a leading axis; None if nothing moves.
+    """Value of a function and its derivatives in several directions, on a leading axis; None if nothing moves.
 
-    **Arguments:** as of `push`, with the directions as leading axis of `tangents`.
+    **Arguments:** as in `push`, with the directions as leading axis of `tangents`.
     """
     if not jax.tree.leaves(tangents):
         out = function(*primals)
@@ -57,7 +57,7 @@ class TangentLinearStepper(AbstractStepper):
     **Arguments:**
 
     - `stepper`: the step of the state.
-    - `tangent`: the derivative of the stepper's arrays, None if they do not move.
+    - `tangent`: the tangent of the stepper's arrays; None for arrays that do not move.
     - `twin`: a stepper whose derivative at the state is taken in place of the first one's; `tangent` is then the
       twin's.
     - `several`: whether `tangent` and the tangents of the state have a leading axis of directions.

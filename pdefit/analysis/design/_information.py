@@ -1,4 +1,4 @@
-"""The information of every frame, field and place about the unknowns, by one tangent solve over a dense schedule."""
+"""Information of every frame, field and place about the unknowns, from one tangent solve on a dense schedule."""
 
 from typing import Any, NamedTuple
 
@@ -33,9 +33,9 @@ class DenseTimes(NamedTuple):
     **Arguments:**
 
     - `ts`: the times, increasing, (I,), in the system's time unit.
-    - `finer`: 1 for frames of the record, 2 and 4 for frames of a record with twice and four times as many, and 0 after
-      its end, (I,).
-    - `nearest`: for each the frame of the record whose variables and sigma it takes, (I,).
+    - `finer`: 1 for frames of the record, 2 and 4 for frames added to double and quadruple their number, and 0 after its
+      end, (I,).
+    - `nearest`: for each time the frame of the record whose variables and sigma it takes, (I,).
     """
 
     ts: Float[np.ndarray, " I"]
@@ -48,9 +48,9 @@ class DenseTimes(NamedTuple):
 
         **Arguments:**
 
-        - `ts`: its times, (T,).
-        - `useful`: the frames in which something is fitted.
-        - `finest`: how many times as many frames are asked for, 1, 2 or 4.
+        - `ts`: the times of the record, (T,).
+        - `useful`: the frames with fitted values.
+        - `finest`: the largest multiple of the number of frames, 1, 2 or 4.
         """
         parts = np.arange(finest)
         inside = np.append(np.ravel(ts[:-1, None] + np.diff(ts)[:, None] * (parts / finest)[None]), ts[-1])
@@ -66,13 +66,13 @@ class DenseTimes(NamedTuple):
 
 
 class DenseSchedule(ObservationSchedule):
-    """A schedule whose residuals are all that could be observed: by frame, by place, and fields that are hidden.
+    """A schedule whose residuals are all observable quantities: by frame, by place, and hidden fields.
 
     Hidden fields have a sigma of 1 until their range is known.
 
     **Arguments:**
 
-    - `times`, `nearest`, `of_record`: what `DenseTimes` says of each time, (I,); the last is 1 for frames of the record.
+    - `times`, `nearest`, `of_record`: as in `DenseTimes`, (I,); `of_record` is 1 for frames of the record.
     - `hidden`: the names of fields that are not observed.
     """
 
@@ -82,7 +82,7 @@ class DenseSchedule(ObservationSchedule):
     hidden: tuple[str, ...] = eqx.field(static=True)
 
     def residuals(self, observe: AbstractObservationOperator, y: PyTree, args: PyTree, i: PyTree) -> dict[str, Any]:
-        """All observable values at a time in units of sigma: observed ones, values at every place, and their ranges."""
+        """All observable values at a time in units of sigma, by frame and by place, and the ranges of the values."""
         data, near = self.observations, self.nearest[i[0]]
         observed = observe.placed(data.positions_at(near))(self.times[i[0]].astype(precision(y)), y, args)
         seen, every, spans = {}, {}, {}
@@ -102,7 +102,7 @@ class DenseSchedule(ObservationSchedule):
 
 
 def _by_place(value: Array) -> Array:
-    """The values of each place, (B, M), filled up with zeros."""
+    """Values of each place, (B, M), padded with zeros."""
     each = [np.ravel(np.arange(value.size).reshape(value.shape)[place]) for place in places_of(value.shape)]
     most = max(x.size for x in each)
     index = np.stack([np.pad(x, (0, most - x.size), constant_values=value.size) for x in each])
@@ -110,7 +110,7 @@ def _by_place(value: Array) -> Array:
 
 
 class _Total(eqx.Module):
-    """J_r^T J_r of every time and every place, and the ranges of observed values over the times so far."""
+    """Sums of J_r^T J_r for every time and every place, and the ranges of observed values so far."""
 
     number: Array
     frames: dict[str, Array]
@@ -118,7 +118,7 @@ class _Total(eqx.Module):
     spans: dict[str, Array]
 
     def plus(self, r: PyTree, jac: PyTree) -> "_Total":
-        """The information matrices with one more observation time, from its residuals and their derivatives in k directions."""
+        """The sums with one more observation time, from its residuals and their derivatives in k directions."""
         wide = jax.tree.map(lambda x: x.astype(jnp.float64), jac)
         rows = {n: x.reshape(x.shape[0], -1) for n, x in wide["seen"].items()}
         frames = {n: f.at[self.number].set(rows[n] @ rows[n].T) for n, f in self.frames.items()}
@@ -128,16 +128,16 @@ class _Total(eqx.Module):
 
 
 class Information(NamedTuple):
-    """The parts of the Gauss-Newton matrix of p unknowns.
+    """Parts of the Gauss-Newton matrix of p unknowns.
 
     **Arguments:**
 
     - `times`: the I times.
-    - `frames`: for each variable the part of every time, (I, p, p); not finite if the model has blown up.
-    - `places`: for each variable with several values the part of every place over the record, (B, p, p).
-    - `prior`: the part of priors and regularizers, (p, p).
+    - `frames`: for each variable the contribution of every time, (I, p, p); not finite if the model has blown up.
+    - `places`: for each variable with several values the contribution of every place over the record, (B, p, p).
+    - `prior`: the contribution of priors and regularizers, (p, p).
     - `observed`: the variables that are observed now; the remaining ones are hidden fields.
-    - `useful`: the frames of the record in which something is fitted, as indices of the times.
+    - `useful`: the frames of the record with fitted values, as indices of the times.
     """
 
     times: DenseTimes
@@ -149,14 +149,14 @@ class Information(NamedTuple):
 
     @property
     def of_times(self) -> Float[np.ndarray, "I p p"]:
-        """The part of every time, with the variables observed now."""
+        """The contribution of every time, with the variables observed now."""
         return sum(self.frames[name] for name in self.observed)  # pyright: ignore[reportReturnType]
 
 
 def information(functional: Functional, theta: Float[Array, " p"]) -> Information:
-    """The information of all that could be observed, of a functional of one trajectory.
+    """Information matrices of all observable quantities, for a functional of one trajectory.
 
-    A hidden field is observed with the median noise of the observed variables, as a part of its range.
+    A hidden field gets the median noise of the observed variables, relative to its range.
 
     **Arguments:**
 
@@ -205,7 +205,7 @@ _SOLVED: Any = eqx.filter_jit(_solve)
 
 
 def _grid(functional: Functional, theta: Array, ts: np.ndarray) -> TimeGrid:
-    """The steps of the one trajectory to all times."""
+    """Time grid of the single trajectory through all times."""
     layout = laid_out(Single(), functional.at, theta, ts, functional.dt)
     if functional.steps is None:
         return layout.time_grid

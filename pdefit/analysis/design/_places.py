@@ -1,4 +1,4 @@
-"""Places of a variable: blocks of its grid, or its points and bodies one by one."""
+"""Places of a variable: blocks of its grid, or single points and bodies."""
 
 import itertools
 import math
@@ -17,12 +17,12 @@ _LONG = 8
 
 
 class Place(NamedTuple):
-    """A part of a variable.
+    """A part of a variable: a block of its grid, or one point or body.
 
     **Arguments:**
 
-    - `words`: a description of its position.
-    - `middle`: its middle along each axis of the grid, in the unit of coordinates if they are known, else as an index.
+    - `words`: its position in words.
+    - `middle`: its centre along each axis of the grid, in the unit of coordinates if they are known, else as an index.
     - `axes`: the axes with their units.
     """
 
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 def places_of(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
-    """The places of a variable of some shape, as slices of it."""
+    """Places of a variable, as slices of its array."""
     long = sum(n > _LONG for n in shape)
     pieces = [n if math.prod(shape) <= _FEW else min(n, _PIECES.get(long, 4)) if n > _LONG else 1 for n in shape]
     cuts = [np.linspace(0, n, parts + 1).astype(int).tolist() for n, parts in zip(shape, pieces, strict=True)]
@@ -40,12 +40,12 @@ def places_of(shape: tuple[int, ...]) -> list[tuple[slice, ...]]:
 
 
 def described(functional: Functional, shapes: dict[str, tuple[int, ...]]) -> dict[str, list[Place]]:
-    """The places of every variable with several values, as words and positions.
+    """Places of every variable with several values, with words and positions.
 
     **Arguments:**
 
     - `functional`: the objective of one record.
-    - `shapes`: of the variables, observed or hidden.
+    - `shapes`: the shapes of the variables, observed or hidden.
     """
     problem, data = functional.problem, functional.observations
     fields = problem.system.coords()

@@ -1,4 +1,4 @@
-"""The design of an experiment: the intervals to expect, and which further observation makes one of them shorter."""
+"""Experimental design: expected intervals, and the further observations that shorten them."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -31,10 +31,10 @@ _NOTHING = 1e-12
 def design(objective: Functional, theta: Float[Array, " p"], *, target: str | None = None) -> Design:
     """Optimal design: the expected intervals of an experiment, and the further observations that would shorten them.
 
-    The Gauss-Newton matrix is a sum over frames, variables and places. One tangent solve on a schedule with four times as
-    many frames, half as long again, and with all fields seen, gives every part of it. Everything else is linear algebra.
-    Sigma is as stated, and no data values are used. Frames between the record's frames are observed as the nearest frame
-    is.
+    The Gauss-Newton matrix is a sum over frames, variables and places. One tangent solve on a schedule with four times
+    as many frames, half as long again, and with all fields seen, gives every part of it. Everything else is linear
+    algebra. Sigma is as stated, and no data values are used. A frame between two frames of the record takes the
+    variables and sigma of the nearest one.
 
     For the plan of an experiment with few unknowns, at values near the true ones. Not for unknown fields, and not for a
     model that is strongly nonlinear within an interval (`pdefit.profiles` after a fit). A record in segments is taken as
@@ -42,7 +42,7 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
 
     **Arguments:**
 
-    - `objective`: the objective of one record; its observations say when, what and how precisely, whatever their values.
+    - `objective`: the objective of one record; its times, variables and sigma are used, its values are not.
     - `theta`: the point, (p,).
     - `target`: the name of the unknown whose interval should shrink; by default the one with the widest relative
       interval.
@@ -100,14 +100,14 @@ def design(objective: Functional, theta: Float[Array, " p"], *, target: str | No
 
 
 def _sizes(controls: Controls, theta: Array) -> np.ndarray:
-    """The change of every element of theta that changes its value by its own size, or by 1 if it is 0."""
+    """The step in each element of theta that changes its value by its own magnitude, or by 1 if it is 0."""
     nothing = jnp.zeros(theta.size)
     value, slope = map(np.asarray, jax.jvp(lambda by: moved(controls, theta, by), (nothing,), (jnp.ones(theta.size),)))
     return np.where((value == 0) & (slope != 0), 1 / np.where(slope != 0, slope, 1.0), relative_sizes(controls, theta))
 
 
 def _one_trajectory(functional: Functional, theta: Array) -> tuple[Functional, Array]:
-    """The functional of one trajectory over the whole record, and the point that theta is there."""
+    """The functional of one trajectory over the whole record, with theta converted to it."""
     if isinstance(functional.formulation, Single) and not functional.formulation.partial:
         return functional, theta
     changed = functional.reformulated(Single(), theta)
@@ -119,7 +119,7 @@ def _finite(x: float) -> float:
 
 
 def _target(names: Sequence[str], target: str | None, now: np.ndarray, value: np.ndarray, after: np.ndarray) -> int:
-    """The element that should be known better: as named, else one that a candidate would determine, or the widest."""
+    """Index of the target: the named unknown, else one that a candidate would determine, or the widest."""
     if target is not None:
         if target not in names:
             raise unknown("unknown of this design", target, names)
@@ -133,7 +133,7 @@ def _target(names: Sequence[str], target: str | None, now: np.ndarray, value: np
 
 
 def _candidates(functional: Functional, found: Information) -> list[tuple[Candidate, np.ndarray]]:
-    """Further observations with what they add to the matrix, (p, p). Their intervals are still empty."""
+    """Candidate observations with their contributions to the matrix, (p, p). Their intervals are still empty."""
     empty, record, of_times = np.zeros(0), found.useful, found.of_times
     parts = [
         (Candidate("frame", f"One more frame at t = {t:.5g}", empty, time=float(t)), of_times[i])
@@ -158,13 +158,13 @@ def _candidates(functional: Functional, found: Information) -> list[tuple[Candid
 def _pairs(
     each: list[Candidate], matrices: np.ndarray, parts: np.ndarray, halves: Halves, goal: int
 ) -> list[Candidate]:
-    """The best of each kind beside the best of the same kind.
+    """The best candidate of each kind, paired with the best second one of the same kind.
 
     **Arguments:**
 
     - `each`: the candidates with their intervals.
-    - `matrices`, `parts`: for each the matrix with it, and what it adds, (n, p, p).
-    - `halves`, `goal`: as of `design`.
+    - `matrices`, `parts`: for each candidate the matrix with it, and its contribution, (n, p, p).
+    - `halves`, `goal`: as in `design`.
     """
     pairs = []
     for kind in dict.fromkeys(c.kind for c in each):
@@ -181,7 +181,7 @@ def _pairs(
 
 
 def _repeated(controls: Controls, data: np.ndarray, prior: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The intervals with a second recording that has its own initial state, unknown if the first one's is."""
+    """Half widths with a second recording that has its own initial state, unknown if the first one's is."""
     own = np.flatnonzero(controls.mask(lambda c: c.is_state))
     p = len(data)
     both = np.zeros((p + own.size, p + own.size))
@@ -194,7 +194,7 @@ def _repeated(controls: Controls, data: np.ndarray, prior: np.ndarray, scale: np
 
 
 def _cadences(found: Information, every: np.ndarray, halves: Halves) -> tuple[Cadence, ...]:
-    """Records with four times to an eighth of the frames, as far as two frames are left."""
+    """Cadences with four times to an eighth of the frames, as long as two frames are left."""
     size = np.trace(np.nan_to_num(every), axis1=1, axis2=2)
     tells = size > _NOTHING * size.max()
     inside = np.flatnonzero(found.times.finer > 0)

@@ -1,4 +1,4 @@
-"""The result of a design: intervals to expect, candidates for further observations, and cadences."""
+"""The result of a design: expected intervals, candidate observations and cadences."""
 
 import dataclasses
 import math
@@ -21,11 +21,11 @@ class Candidate:
 
     - `kind`: `frame` (at one more time), `field` (at every frame of the record once more, or a hidden one), `place` (a
       part of a variable at every frame once more) or `recording` (a repeat).
-    - `words`: what it is.
-    - `half`: half the width of every interval with it, as a part of the unknown, (p,).
-    - `variable`, `time`, `place`: the variable, the time, and the middle of the part if it has one.
+    - `words`: its description.
+    - `half`: the half width of every interval with it, relative to the value of the unknown, (p,).
+    - `variable`, `time`, `place`: the variable, the time, and the centre of the part if it has one.
     - `axes`: the axes of the place, with their units.
-    - `is_second`: whether it is taken beside the best one of its kind.
+    - `is_second`: whether it is a second observation, in addition to the best one of its kind.
     """
 
     kind: str
@@ -40,14 +40,14 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Cadence:
-    """A record with fewer or more frames, and its intervals.
+    """A sampling cadence, with its number of frames and its intervals.
 
     **Arguments:**
 
     - `every`: n keeps every n-th frame; 0.5 and 0.25 take twice and four times as many.
-    - `frames`: the number of frames that tell anything.
-    - `half`: half the width of every interval, as a part of the unknown, (p,).
-    - `lost`: by how much the interval of each unknown grew beyond the square root of the number of frames, (p,).
+    - `frames`: the number of informative frames.
+    - `half`: the half width of every interval, relative to the value of the unknown, (p,).
+    - `lost`: the factor by which each interval grew beyond the square root of the number of frames, (p,).
     """
 
     every: float
@@ -62,11 +62,11 @@ class Design:
 
     **Arguments:**
 
-    - `names`, `units`: of every element of theta.
+    - `names`, `units`: the name and unit of every element of theta.
     - `estimate`, `low`, `high`: its value, and the ends of its 95 % interval, (p,).
-    - `half`: half the width of that interval, relative to the value, (p,); infinite if it is undetermined. Of a value of
-      zero it is in the unit of the value.
-    - `target`: the element that should be known better.
+    - `half`: the half width of that interval, relative to the value, (p,); infinite if it is undetermined. For a value
+      of zero it is in the unit of the value.
+    - `target`: the index of the element to be determined better.
     - `candidates`: further observations: each kind in the order of its gain, then a second recording, then the best
       pairs.
     - `cadences`: records with other numbers of frames, the densest first.
@@ -87,15 +87,15 @@ class Design:
 
     @property
     def undetermined(self) -> tuple[str, ...]:
-        """The names of what the record would not determine."""
+        """Names of the unknowns that the record would not determine."""
         return tuple(name for name, half in zip(self.names, self.half, strict=True) if not np.isfinite(half))
 
     def best(self, kind: str, second: bool = False) -> Candidate | None:
-        """The candidate of a kind that makes the interval of the target shortest; None without one."""
+        """The candidate of a kind with the shortest interval of the target; None if there is no candidate."""
         return next((c for c in self.candidates if c.kind == kind and c.is_second == second), None)
 
     def shrink(self, candidate: Candidate) -> Float[np.ndarray, " p"]:
-        """The widths of the intervals with a candidate, as a part of those without it, (p,)."""
+        """Interval widths with a candidate, relative to the widths without it, (p,)."""
         return np.where(np.isfinite(self.half), candidate.half / np.where(self.half > 0, self.half, 1.0),
                         np.where(np.isfinite(candidate.half), 0.0, 1.0))  # fmt: skip
 
@@ -109,7 +109,7 @@ class Design:
 
     @property
     def enough(self) -> Cadence | None:
-        """The coarsest cadence at which no interval grows more than fewer values explain; None if there is one only."""
+        """The coarsest cadence that loses no interval by more than the factor `LOST`; None if no cadence qualifies."""
         found = None
         for one in self.cadences:
             if one.every >= 1:
@@ -119,7 +119,7 @@ class Design:
         return found
 
     def sentence(self) -> str:
-        """The best further observation in one plain sentence."""
+        """The best further observation as one sentence."""
         name, best = self.names[self.target], self.best("frame")
         repeat = self.best("recording")
         if best is None or not np.isfinite(best.half[self.target]):
@@ -129,7 +129,7 @@ class Design:
         return f"{best.words}{with_space(self.time_unit)} would shrink the interval of {name} {shorter}."
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line for what is planned, for each candidate and for each cadence, with the intervals of all unknowns."""
+        """Table rows: the plan, each candidate and each cadence, with the intervals of all unknowns."""
         found = [self._row("now", "as planned", self.half)]
         for c in self.candidates:
             shrink = {f"shrink {n}": x for n, x in zip(self.names, self.shrink(c).tolist(), strict=True)}

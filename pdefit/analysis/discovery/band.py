@@ -1,4 +1,4 @@
-"""Learned terms over their inputs, each value with its standard error."""
+"""Learned terms over their inputs, with the standard error of each value."""
 
 from typing import NamedTuple
 
@@ -32,15 +32,15 @@ def band(
     covariance: Float[np.ndarray, "p p"],
     reference: tuple[float, ...] | None = None,
 ) -> Band:
-    """A term with its standard error, from the covariance of a fit by its derivatives (delta method).
+    """A term with its standard error, from the covariance of a fit (delta method).
 
-    For figures and tables of what was learned, over the inputs that the data visited. Not beyond these: what no data say,
-    a prior or the form of the term says there. A network that is far from linear in its weights has a wider true band.
+    For figures and tables of a learned term, over the inputs that the data visited. Elsewhere only a prior or the form
+    of the term determines it. A network that is far from linear in its weights has a wider true band.
 
     **Arguments:**
 
     - `functional`, `theta`: a fit of a system with terms, and its estimate, (p,).
-    - `name`: of the term, as of `unknown_terms`.
+    - `name`: the name of the term, as in `unknown_terms`.
     - `values`: an array for each input of the term, of one shape.
     - `covariance`: the covariance of theta, (p, p), such as `Intervals.covariance`.
     - `reference`: inputs at which the term is subtracted, such as `(0.0,)` if the equations do not depend on a constant.

@@ -1,4 +1,4 @@
-"""Learned terms of a fit with candidate formulas beside them."""
+"""Learned terms of a fit with candidate formulas added to them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -28,9 +28,9 @@ _PARTS = 0.1, 0.4, 1.6
 
 
 def combinations(functional: Functional) -> dict[str, Combination]:
-    """The learned terms of a functional with the candidates beside them, by name.
+    """Learned terms of a functional with the candidates added to them, by name.
 
-    **Arguments:** `functional`: as `with_candidates` makes it.
+    **Arguments:** `functional`: a functional made by `with_candidates`.
     """
     return {n: t for n, t in unknown_terms(functional.problem.system).items() if isinstance(t, Combination)}
 
@@ -38,7 +38,7 @@ def combinations(functional: Functional) -> dict[str, Combination]:
 def with_candidates(
     functional: Functional, theta: Float[Array, " p"], candidates: Mapping[str, tuple[Expression, ...]]
 ) -> tuple[Functional, Float[np.ndarray, " q"]]:
-    """The functional with the learned terms held and candidates added to them, and its theta.
+    """The functional with its learned terms held fixed and candidates added to them, and its theta.
 
     A candidate with a constant is added several times: its constants are fractions of the size of the candidate's first
     input. A candidate whose value or slope is not finite along the learned trajectory is left out.
@@ -100,5 +100,5 @@ def _visited(functional: Functional, problem: Problem) -> dict[str, Array]:
 
 
 def _size(x: Array) -> float:
-    """The root mean square of an array; 1 of nothing."""
+    """Root mean square of an array; 1 if that is zero."""
     return float(np.sqrt(np.mean(np.square(np.asarray(x))))) or 1.0

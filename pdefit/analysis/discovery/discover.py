@@ -31,15 +31,15 @@ CLOSE = 6.0
 
 @dataclasses.dataclass(frozen=True)
 class Discovery:
-    """Formulas in the place of learned terms, with their rivals.
+    """Formulas for learned terms, and their rivals.
 
     **Arguments:**
 
-    - `found`: the sets that were fitted: the fewest terms of those that the data do not tell apart, and then in the order of
-      the criterion. Of `discover_each` there is none if all blow up.
+    - `found`: the fitted sets: first the one with the fewest terms among those that the data do not distinguish, then
+      by the criterion. Empty in `discover_each` if the equations blow up with every set.
     - `values`: the number of measured values.
     - `functional`: the objective of these fits, with all candidates.
-    - `draws`: what was best in each repetition with other noise, for which the best set was the truth.
+    - `draws`: the best set of each repetition, with new noise about the trajectory of the best set.
     - `dropped`: candidates that are not finite along the learned trajectory, and sets with which the equations blow up.
     """
 
@@ -55,18 +55,18 @@ class Discovery:
 
     @property
     def misses(self) -> bool:
-        """A test for a library without the right terms: even the best set leaves more than noise can."""
+        """True if the library lacks the right terms: even the best set leaves a larger misfit than noise can."""
         degrees = max(self.values - sum(map(len, self.best.terms.values())), 1)
         return bool(self.best.chi2 > degrees + 4 * np.sqrt(2 * degrees))
 
     @property
     def rivals(self) -> tuple[FoundTerms, ...]:
-        """Other sets that the data do not tell from the best."""
+        """Sets that the data do not distinguish from the best."""
         least = min(f.criterion for f in self.found)
         return tuple(f for f in self.found[1:] if f.criterion < least + CLOSE)
 
     def frequency(self, name: str, expression: Expression) -> float | None:
-        """The part of the repetitions whose best set holds a formula; None without repetitions.
+        """Fraction of the repetitions whose best set contains a formula; None without repetitions.
 
         **Arguments:** `name`, `expression`: the term, and the formula.
         """
@@ -96,7 +96,7 @@ class Discovery:
         ]
 
     def record(self) -> dict[str, Any]:
-        """The content of discovery.json: an entry for each set of terms, that taken first."""
+        """The content of discovery.json, with one entry for each set of terms, the best first."""
         sets = [
             {"formula": str(one), "terms": len(one.forms), "chi2": one.chi2, "criterion": one.criterion}
             | {"held_out": one.held_out}
@@ -106,7 +106,7 @@ class Discovery:
         return told | {"sets": sets, "dropped": self.dropped}
 
     def formulas(self, of: FoundTerms | None = None) -> dict[str, Formula]:
-        """The terms of a set as `Formula`s whose constants can be controls, by name.
+        """Terms of a set as `Formula`s whose constants can be controls, by name.
 
         **Arguments:** `of`: the set; default the best.
         """
@@ -135,24 +135,24 @@ def discover(
 ) -> Discovery:
     """Equation discovery: the few candidate formulas that explain the data in place of learned terms.
 
-    The learned trajectory is near the true one, so the data move linearly with the replacement of a learned
-    term. Candidates are chosen there by what they do to the data, with the noise of the data, and no derivative of data
-    is taken. The best sets are then fitted by the equations themselves, and the choice is made anew around the best of
-    them, until it stands. A set of terms must lower chi2 by the extended Bayesian criterion, and of sets that differ in
-    it by less than 6 the one with the fewest terms is taken.
+    Near the learned trajectory the data respond linearly to the replacement of a learned term. Candidates are compared
+    there by their effect on the data, weighted with the noise; no derivative of data is taken. The best sets are then
+    fitted by the equations, and the comparison is repeated around the best of them until it is stable. A set must lower
+    chi2 by the extended Bayesian criterion. Of sets that differ in it by less than 6, the one with the fewest terms is
+    taken.
 
-    For equations with a term of which only the inputs are known. Not if its form is known and its numbers are not:
-    declare these as controls. Formulas that the data do not tell apart are all named (`rivals`).
+    For equations with a term of which only the inputs are known. If its form is known and its numbers are not,
+    declare these as controls. Formulas that the data do not distinguish are all named (`rivals`).
 
     **Arguments:**
 
     - `functional`, `theta`: a fit of a system with terms among its controls, and its estimate, (p,).
     - `library`: the candidates; default `TermLibrary()`.
-    - `sigma_stated`: whether the noise is known; else it is estimated along by the best set.
-    - `draws`: repetitions with other noise about the trajectory of the best set, which tell how often it would be found
-      if it were the truth; default 0, else 2 or more.
-    - `seed`: of that noise.
-    - `later`: the record with its frames after the fitted ones, which each set then predicts; default none.
+    - `sigma_stated`: whether the noise is known; else the best set estimates it.
+    - `draws`: repetitions with new noise about the trajectory of the best set, which show how often it would be found if
+      it were the truth; default 0, else 2 or more.
+    - `seed`: the seed of that noise.
+    - `later`: the record with frames after the fitted ones, which each set then predicts; default none.
 
     **Errors:** PdefitError for a system without unknown terms, for windows that begin at the data, and if the equations
     blow up with every set.
@@ -190,7 +190,7 @@ def discover_each(
     **Arguments:**
 
     - `fits`: a functional and its estimate each, of equal structure.
-    - `library`, `sigma_stated`: as of `discover`.
+    - `library`, `sigma_stated`: as in `discover`.
     """
     library = library or TermLibrary()
     objectives, begin, lost = zip(*(_ready(functional, theta, library) for functional, theta in fits), strict=True)
@@ -202,7 +202,7 @@ def discover_each(
 def _ready(
     functional: Functional, theta: Float[Array, " p"], library: TermLibrary
 ) -> tuple[Functional, Float[np.ndarray, " q"], tuple[str, ...]]:
-    """The functional with candidates beside its learned terms, its point there, and the candidates that were left out."""
+    """The functional with candidates added to its learned terms, its theta, and the excluded candidates."""
     system, controlled = functional.problem.system, {c.path.partition(".")[0] for c in functional.controls.items}
     learned = {n: t for n, t in unknown_terms(system).items() if n in controlled}
     if not learned:
@@ -223,7 +223,7 @@ def _ready(
 def _of_members(
     objectives: Sequence[Functional], members: Members, library: TermLibrary, sigma_stated: bool
 ) -> list[Discovery]:
-    """The discoveries of all members, of which `objectives` are the functionals."""
+    """Discoveries of all members; `objectives` are their functionals."""
     search = Search(members, sigma_stated, library.most)
     found = search.run()
     return [
@@ -253,7 +253,7 @@ def _term_set(
     fitted: tuple[np.ndarray, float],
     errors: tuple[float, np.ndarray],
 ) -> FoundTerms:
-    """A fitted set in words, with standard errors."""
+    """A fitted set as formulas with standard errors."""
     (theta, criterion), (chi2, deviation), known = fitted, errors, combinations(functional)
     sizes = np.concatenate([np.asarray(term.sizes) for term in known.values()])
     terms: dict[str, list[Summand]] = {name: [] for name in known}
@@ -269,7 +269,7 @@ def _term_set(
 
 
 def _predicted(found: Discovery, record: Observations, fitted: int) -> tuple[FoundTerms, ...]:
-    """The sets with their misfit at the frames after the fitted ones."""
+    """The sets with their misfit at later frames."""
     if record.ts.size <= fitted:
         return found.found
     ahead, J = withhold(record, np.arange(fitted)), found.functional

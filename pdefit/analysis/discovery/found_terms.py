@@ -1,4 +1,4 @@
-"""Sets of terms that were fitted in the place of learned ones."""
+"""Fitted sets of formulas for learned terms."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ class Summand:
     **Arguments:**
 
     - `expression`: the formula, with K for its constant, if it has one.
-    - `coefficient`, `error`: its factor, and the standard error of that.
+    - `coefficient`, `error`: its factor, and the standard error of the factor.
     - `constant`, `constant_error`: K, and its standard error; None without one.
     """
 
@@ -34,15 +34,15 @@ class Summand:
 
 @dataclasses.dataclass(frozen=True)
 class FoundTerms:
-    """A set of terms that was fitted in the place of what was learned.
+    """A fitted set of formulas for learned terms.
 
     **Arguments:**
 
-    - `terms`: by the name of the term its summands.
+    - `terms`: the summands of each term, by its name.
     - `chi2`: the misfit, in units of the noise.
-    - `criterion`: chi2 and the penalty of so many terms.
+    - `criterion`: chi2 and the penalty on the number of terms.
     - `theta`: the point of the refit, with coefficients of all candidates, (p,).
-    - `held_out`: chi2 of a value at later frames, predicted from the first one; None without any.
+    - `held_out`: chi2 per value at later frames, predicted from the first frame; None without later frames.
     """
 
     terms: Mapping[str, tuple[Summand, ...]]
@@ -53,11 +53,11 @@ class FoundTerms:
 
     @property
     def forms(self) -> frozenset[tuple[str, Expression]]:
-        """Its formulas without their numbers, each with the name of its term."""
+        """Formulas without their numbers, each with the name of its term."""
         return frozenset((name, one.expression) for name, own in self.terms.items() for one in own)
 
     def __str__(self) -> str:
-        """All of them in a line."""
+        """All terms on one line."""
         return "; ".join(f"{name}: {_sum(own)}" for name, own in self.terms.items())
 
 

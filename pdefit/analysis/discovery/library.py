@@ -17,10 +17,10 @@ SATURATING = {"saturation": "{0} / (K + {0})", "hill": "{0}^2 / (K^2 + {0}^2)"}
 
 @dataclasses.dataclass(frozen=True)
 class TermLibrary:
-    """The candidate formulas of learned terms, and how many of them a set may hold.
+    """Candidate formulas for learned terms, and the largest size of a set.
 
-    Monomials serve for rates that are products of state variables. Functions and formulas of one's own are for mechanisms
-    that are suspected; each one more makes it harder to tell the right ones.
+    Monomials suit rates that are products of state variables. Functions and own formulas are for suspected mechanisms;
+    each one more makes it harder to identify the right ones.
 
     **Arguments:**
 
@@ -29,7 +29,7 @@ class TermLibrary:
       `saturation` x / (K + x) and `hill` x^2 / (K^2 + x^2), alone and times each other input, with any K.
     - `formulas`: by term, or for all terms, further formulas such as `x / (0.5 + y)`. One may hold a constant `K`, which
       is fitted.
-    - `most`: the most terms of a set, of all fields together; default 6.
+    - `most`: the largest number of terms in a set, over all fields; default 6.
     """
 
     degree: int = 3
@@ -51,7 +51,7 @@ class TermLibrary:
         - `inputs`: the names of its inputs.
         - `units`: the unit of each input; default "1".
 
-        **Errors:** PdefitError for formulas that do not parse or hold strangers, and for more than 200 candidates.
+        **Errors:** PdefitError for formulas that do not parse or use unknown names, and for more than 200 candidates.
         """
         if CONSTANT in inputs:
             raise PdefitError(

@@ -1,4 +1,4 @@
-"""The search for sets of candidates that explain data in the place of learned terms."""
+"""Search for sets of candidates that explain data in the place of learned terms."""
 
 from collections.abc import Sequence
 
@@ -25,24 +25,24 @@ Fitted = dict[tuple[int, ...], tuple[np.ndarray, float]]
 
 
 def solved(found: Fitted) -> Fitted:
-    """The sets with which the equations do not blow up."""
+    """Sets with which the equations do not blow up."""
     return {s: one for s, one in found.items() if np.isfinite(one[1])}
 
 
 class Search:
-    """The search for sets of candidates by many members at once.
+    """Search for sets of candidates by many members at once.
 
-    Around a point the data move linearly with all candidates, so that sets are compared from normal equations alone. The
-    best are fitted by the equations themselves, and sets are compared anew around the best of them, until it stands.
+    Around a point the data respond linearly to all candidates, so sets are compared from normal equations alone. The
+    best are fitted by the equations, and the comparison is repeated around the best of them until it is stable.
 
     **Arguments:**
 
     - `members`: objectives as `with_candidates` makes them, of one system.
     - `stated`: whether the noise is known.
-    - `most`: the most candidates of a set.
+    - `most`: the largest number of candidates in a set.
 
-    `candidates` are the names of terms, each with a formula. `places` are the elements of theta that are their
-    coefficients, and `constants` the positions of their constants, -1 for none.
+    `candidates` are pairs of a term's name and a formula. `places` are the indices in theta of their coefficients, and
+    `constants` the indices of their constants, -1 for none.
     """
 
     def __init__(self, members: Members, stated: bool, most: int):
@@ -62,7 +62,7 @@ class Search:
         self.others = np.setdiff1d(np.arange(len(names)), [*self.places, *self.weights, *self.constants])
 
     def run(self) -> list[Fitted]:
-        """The sets that every member has fitted, from its start to the position of its best set."""
+        """All fitted sets of every member."""
         theta, going = np.array(self.members.theta0), np.arange(self.members.count)
         found: list[Fitted] = [{} for _ in theta]
         # around what is learned, as long as the equations blow up with all sets
@@ -108,7 +108,7 @@ class Search:
         return found
 
     def elements(self, chosen: tuple[int, ...]) -> Int[np.ndarray, " k"]:
-        """The elements of theta that are the coefficients and constants of a set."""
+        """Indices in theta of the coefficients and constants of a set."""
         both = np.concatenate([self.places[list(chosen)], self.constants[list(chosen)]])
         return both[both >= 0].astype(int)
 
@@ -117,7 +117,7 @@ class Search:
         return frozenset(self.candidates[k] for k in chosen)
 
     def blown(self, found: Fitted) -> tuple[str, ...]:
-        """The sets with which the equations blow up, in words, each once."""
+        """Sets with which the equations blow up, in words, without duplicates."""
         good = {self.forms(s) for s in solved(found)}
         sets = [[self.candidates[k] for k in s] for s in found if self.forms(s) not in good]
         return tuple(dict.fromkeys(", ".join(f"{e} in {n}" for n, e in own) or "no term" for own in sets))
@@ -162,7 +162,7 @@ class Search:
         return float(misfit + penalty(len(chosen), len({*self.candidates}), self.values, constants))
 
     def deviations(self, found: Sequence[Fitted]) -> list[dict[tuple[int, ...], tuple[float, np.ndarray]]]:
-        """chi2 and the standard errors of every element, by set, of the best sets of every member, the best first."""
+        """chi2 and standard errors of the best sets of every member, by set, the best first."""
         best = []
         for one in found:
             forms: dict[frozenset, tuple[int, ...]] = {}

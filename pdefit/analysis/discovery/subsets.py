@@ -11,18 +11,18 @@ _BEAM = 60
 def subsets(
     matrix: Float[np.ndarray, "n n"], right: Float[np.ndarray, " n"], most: int
 ) -> list[tuple[tuple[int, ...], float]]:
-    """The best sets of columns of a least-squares problem, and by how much each lowers the sum of squares.
+    """Best sets of columns of a least-squares problem, and the reduction of the sum of squares by each.
 
-    Sets of one and two are all tried. Larger ones grow out of the best of each size, by a term more, and by one term in
-    the place of another. So no threshold is needed, and the order of terms does not matter. Not for hundreds of columns
-    that hardly differ.
+    All sets of one and two columns are tried. Larger sets grow from the best of each size by adding a column or by
+    exchanging one. So there is no threshold, and the order of columns does not matter. Not for hundreds of columns
+    that are nearly collinear.
 
     **Arguments:**
 
     - `matrix`, `right`: A^T A and A^T b.
-    - `most`: the most columns of a set.
+    - `most`: the largest number of columns in a set.
 
-    **Returns:** the best sets of every size from none on, the best first within a size.
+    **Returns:** the best sets of every size, the empty set first; within a size the best first.
     """
     size = np.sqrt(np.diag(matrix))
     known = np.flatnonzero(size > 0)
@@ -55,7 +55,7 @@ def subsets(
 
 
 def _falls(matrix: np.ndarray, right: np.ndarray, sets: Int[np.ndarray, "s k"]) -> Float[np.ndarray, " s"]:
-    """The fall of the sum of squares with the columns of each set."""
+    """Reduction of the sum of squares by each set of columns."""
     inside, b = matrix[sets[:, :, None], sets[:, None, :]], right[sets]
     # columns that hardly differ are told apart as far as round-off lets them
     inside = inside + 1e-12 * np.eye(sets.shape[1])
@@ -63,9 +63,9 @@ def _falls(matrix: np.ndarray, right: np.ndarray, sets: Int[np.ndarray, "s k"]) 
 
 
 def penalty(chosen: int, candidates: int, values: int, constants: int = 0) -> float:
-    """The least fall of chi2 that a set of terms must bring, by the extended Bayesian criterion.
+    """The smallest reduction of chi2 that justifies a set of terms, by the extended Bayesian criterion.
 
-    It counts how many sets there were to choose from.
+    It accounts for the number of sets to choose from.
 
     **Arguments:** `chosen` of `candidates` terms, with `constants` in them, by `values` measured ones.
 

@@ -1,4 +1,4 @@
-"""Forecasts that need no equations, with which the forecast of a model is compared."""
+"""Baseline forecasts, which need no equations."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def baselines(record: Observations, fitted: int, unseen: dict[str, np.ndarray]) 
 
     - `record`: the data.
     - `fitted`: the number of frames before the forecast.
-    - `unseen`: for each variable a forecast, (T, ...), of values that were not measured before, and of points that move.
+    - `unseen`: for each variable a forecast, (T, ...), for values never measured before and for moving points.
     """
     ts, later, found = record.ts[:fitted], record.ts[fitted:], {LAST: {}, MEAN: {}, LINEAR: {}}
     for name, instead in unseen.items():
@@ -35,7 +35,7 @@ def baselines(record: Observations, fitted: int, unseen: dict[str, np.ndarray]) 
 
 
 def _from_end(values: np.ndarray, mask: np.ndarray, ts: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """The measured value of every point that is the last, or the one before (rank 2), and its time."""
+    """The last measured value of every point (rank 1), or the one before it (rank 2), and its time."""
     nth = mask & (np.cumsum(mask[::-1], 0)[::-1] == rank)
     at = np.argmax(nth, 0)
     return np.take_along_axis(values, at[None], 0)[0], ts[at]

@@ -55,7 +55,7 @@ class LyapunovResult:
 
         **Arguments:**
 
-        - `time_unit`: of the system.
+        - `time_unit`: the time unit of the system.
         - `valid_time`: the time over which a forecast is valid.
         """
         return {
@@ -82,9 +82,9 @@ def lyapunov(
 
         exponent = sum_i ln |dy(t_i+1)| / |dy(t_i)| / sum_i (t_i+1 - t_i)
 
-    A random tangent is stepped beside the state by the derivative of the discrete step. It is rescaled to length 1 at
-    every time of `ts`. The first third of the intervals is discarded: there the tangent turns to the direction that
-    grows fastest. Its length is the rms over all values, each field divided by its own rms in y0 (by 1 if that is
+    A random tangent is stepped together with the state by the derivative of the discrete step. It is rescaled to length
+    1 at every time of `ts`. The first third of the intervals is discarded: there the tangent turns to the direction
+    that grows fastest. Its length is the rms over all values, each field divided by its own rms in y0 (by 1 if that is
     zero).
 
     Over a span of a few Lyapunov times the result describes this piece of the trajectory, not the attractor.

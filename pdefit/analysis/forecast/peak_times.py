@@ -1,4 +1,4 @@
-"""Times at which peaks pass: the error of a forecast in time rather than in value."""
+"""Peak times: the error of a forecast in time rather than in value."""
 
 import dataclasses
 from typing import Any
@@ -31,7 +31,7 @@ class PeakTimes:
     - `peaks`: number of true peaks, over all points.
     - `reach`: half the median time between successive true peaks of a point, or the length of the record if no point
       has two.
-    - `forecast`, `baseline`: errors of the two.
+    - `forecast`, `baseline`: errors of the forecast and of its baseline.
     """
 
     field: str
@@ -41,7 +41,7 @@ class PeakTimes:
     baseline: Arrivals
 
     def record(self) -> dict[str, Any]:
-        """Its entries in summary.json."""
+        """Entries of summary.json."""
         mine, base = self.forecast, self.baseline
         own = {"field": self.field, "peaks": self.peaks, "error": mine.error, "missed": mine.missed}
         return own | {"baseline_error": base.error, "baseline_missed": base.missed}
@@ -49,7 +49,7 @@ class PeakTimes:
 
 @dataclasses.dataclass(frozen=True)
 class _Peaks:
-    """Peaks of all points (n,): index of the point, and time; ordered by point, then by time."""
+    """Peaks of all points, (n,): index of the point and time, ordered by point, then by time."""
 
     point: np.ndarray
     time: np.ndarray
@@ -60,11 +60,11 @@ def peak_times(
 ) -> PeakTimes | None:
     """Errors of the peak times of a forecast and its baseline; None if the truth has no peak or is a front.
 
-    A wave is a stretch of time in which the value at a point exceeds a level. This level lies in the middle between
-    minimum and maximum of the true film. The peak of a wave is its highest sample, so that ripples do not count as
-    peaks. Its time is refined by the parabola through three samples. A wave has no peak if an end of the film cuts off
-    its top, or if its top is a plateau of more than two equal samples. Nor has a wave one that is not finite. A front
-    rises and stays, and its highest samples are noise: fewer values fall to the level again than half its peaks.
+    A wave is a period in which the value at a point exceeds the midpoint between minimum and maximum of the true film.
+    The peak of a wave is its highest sample, so that ripples do not count as peaks. Its time is refined by the parabola
+    through three samples. A wave has no peak if an end of the film cuts it off, if its top is a plateau of more than
+    two equal samples, or if it is not finite. A front rises and stays, and its highest samples are noise: fewer values
+    fall back to the level than half its peaks.
 
     **Arguments:**
 
@@ -114,7 +114,7 @@ def _peaks(ts: np.ndarray, film: np.ndarray, level: float) -> _Peaks:
 
 
 def _highest(x: np.ndarray, wave: np.ndarray, point: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of maxima at samples 1 + i of series x (P, T), the highest of each wave; of equal ones the first."""
+    """The highest maximum of each wave among maxima at samples 1 + i of series x (P, T); of equal ones the first."""
     begins = wave.copy()
     begins[:, 1:] &= ~wave[:, :-1]
     first = np.flatnonzero(begins)
@@ -130,7 +130,7 @@ def _highest(x: np.ndarray, wave: np.ndarray, point: np.ndarray, i: np.ndarray) 
 
 
 def _arrivals(expected: _Peaks, peaks: _Peaks, reach: float) -> Arrivals:
-    """Errors of the peaks found, each true peak compared with the nearest one at its point."""
+    """Errors of the predicted peaks; each true peak is compared with the nearest one at its point."""
     if peaks.time.size == 0:
         return Arrivals(error=float("nan"), missed=1.0)
     first = min(expected.time.min(), peaks.time.min())

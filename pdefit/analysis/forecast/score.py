@@ -1,4 +1,4 @@
-"""Scores of the forecast of a fit, through its instrument."""
+"""Scores of a fit's forecast, through its instrument."""
 
 from collections.abc import Sequence
 
@@ -28,11 +28,11 @@ def score(
     last: PyTree,
     truth: tuple[Problem, PyTree] | None = None,
 ) -> Skill:
-    """Scores of a forecast against the data, or the truth of a twin, and against baselines.
+    """Scores of a forecast against data or the truth of a twin, and against baselines.
 
     **Arguments:**
 
-    - `fit`: of one recording.
+    - `fit`: the fit of one recording.
     - `record`: the whole record, of which `fitted` times are fitted.
     - `ahead`: the predictions at the later times.
     - `last`: the state at the last fitted time.
@@ -64,5 +64,5 @@ def score(
 
 
 def is_spread(where: FieldCoords) -> bool:
-    """Test for a variable on a grid: along an axis with positions, not labels or numbers."""
+    """True if a variable lies on a grid: along an axis with positions, not labels or indices."""
     return any(np.asarray(values).dtype.kind == "f" for values in where.coords.values())

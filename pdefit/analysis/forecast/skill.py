@@ -17,19 +17,19 @@ Variables = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Skill:
-    """Errors of a forecast over its times, and of baselines over the same.
+    """Errors of a forecast at each of its times, with errors of baselines at the same times.
 
     **Arguments:**
 
     - `ts`: the times of the forecast, (T,), in the system's time unit.
     - `relative_l2`: |forecast - truth| / |truth|, (T,), norms over all points of the scored variables.
-    - `baselines`: the same of every baseline by name. Tables and pictures show the first.
+    - `baselines`: the relative error of every baseline by name. Tables and pictures show the first.
     - `per_label`, `baseline_per_label`: absolute errors (T,) of each body or component, in the unit of the first
       variable; empty if its first axis has no labels.
-    - `valid_time`: the time from the end of the fit up to which the forecast is valid; `valid_to_end` tells whether it is
-      at all times.
-    - `better`: the baseline with the smallest mean square error, if that is smaller than the error of the forecast.
-    - `peaks`: errors in time, of one field that is spread over a grid.
+    - `valid_time`: the time from the end of the fit up to which the forecast is valid; `valid_to_end` is true if it is
+      valid at all times.
+    - `better`: the baseline with the smallest mean square error, if this error is smaller than the forecast's.
+    - `peaks`: errors of the peak times of one field on a grid.
     """
 
     ts: np.ndarray
@@ -44,12 +44,12 @@ class Skill:
 
     @property
     def baseline(self) -> str:
-        """The name of the first baseline."""
+        """Name of the first baseline."""
         return next(iter(self.baselines))
 
     @property
     def baseline_l2(self) -> np.ndarray:
-        """The relative error of the first baseline, (T,)."""
+        """Relative error of the first baseline, (T,)."""
         return self.baselines[self.baseline]
 
 
@@ -75,9 +75,9 @@ def skill(
     - `ts`, `t0`: the times of the forecast, (T,), and the time from which it starts.
     - `forecast`, `truth`: fields (T, ...) by name; NaN in the truth is not scored.
     - `baselines`: other forecasts by name, at least one.
-    - `sigma`: standard deviations of the truth, (T, ...); by default it is exact.
+    - `sigma`: standard deviations of the truth, (T, ...); by default the truth is exact.
     - `labels`: names along the first axis after time of the first field, e.g. of bodies.
-    - `spread`: the name of the field whose peak times are compared, one on a grid; by default none.
+    - `spread`: the name of the field on a grid whose peak times are compared; by default none.
     """
     size = np.maximum(_square(truth, truth), np.finfo(float).tiny)
     wrong = _square(forecast, truth, minus=1.0)
@@ -106,7 +106,7 @@ def skill(
 
 
 def _square(fields: Variables, truth: Variables, minus: float = 0.0) -> np.ndarray:
-    """The sum of squares of fields, minus a multiple of the truth, over all values that the truth has, (T,)."""
+    """Sum of squares of fields minus a multiple of the truth, over all values known in the truth, (T,)."""
     total = np.zeros(len(next(iter(truth.values()))))
     for name, true in truth.items():
         # if a forecast has blown up its square may overflow; its error is then infinite, as it should be

@@ -1,4 +1,4 @@
-"""Sentences of a verdict: what residuals show, and what to do about it."""
+"""Sentences of a verdict: the findings about residuals, and the next step."""
 
 import numpy as np
 import scipy
@@ -12,7 +12,7 @@ ENOUGH = 100
 
 
 def no_structure(fit: Quality) -> str:
-    """Sentence about residuals without structure, with the size that few values would hide."""
+    """Sentence about residuals without structure, and about the misfit that few values would hide."""
     if fit.values >= ENOUGH:
         return "residuals show no structure"
     # chi2 alone tells a misfit, too
@@ -22,13 +22,13 @@ def no_structure(fit: Quality) -> str:
 
 
 def more_than_counts(fit: Quality) -> str:
-    """The next step if counts scatter by more than Poisson's law."""
+    """Next step if counts scatter by more than Poisson's law."""
     stated = ", ".join(f"{name}: {{gain: {gain:g}, relative: auto}}" for name, gain in fit.counts.items())
     return f"state the variance of the negative binomial (data.sigma={{{stated}}}), and compare"
 
 
 def excess(fit: Quality) -> tuple[str, ...]:
-    """Sentence about chi2 that differs from 1 by more than chance allows, and by less than decides alone."""
+    """Sentence about a chi2 per value beyond its chance range, though too near 1 to decide alone."""
     # unknowns take up at most as many values as they are
     left = max(fit.values - fit.controls, 0)
     # the quantile of chi2 with so many degrees of freedom
@@ -47,12 +47,12 @@ def excess(fit: Quality) -> tuple[str, ...]:
 
 
 def other_sigma(chi2: float) -> str:
-    """The next step if residuals have another size than sigma."""
+    """Next step if residuals are larger or smaller than sigma."""
     return f"state a sigma {np.sqrt(chi2):.2g} times as large, or sigma: auto"
 
 
 def evidence_of(fit: Quality) -> tuple[str, ...]:
-    """All that speaks against independent noise, in order of weight."""
+    """All evidence against independent noise, in order of weight."""
     lines, chi2 = [n.words for n in fit.noise if n.kind in ("frame", "stiff", "event")], fit.chi2_per_value
     first = len(lines)
     noisy_starts = "; windows that start from noisy data cause that too" if fit.windows_from_data else ""
@@ -84,7 +84,7 @@ def evidence_of(fit: Quality) -> tuple[str, ...]:
 
 
 def next_step(fit: Quality) -> str:
-    """The next step if residuals show that the model misses structure."""
+    """Next step if residuals show that the model misses structure."""
     if fit.windows_from_data:
         return (
             "fit the whole record, or free the states at the starts of windows (nodes), from where this fit has ended"

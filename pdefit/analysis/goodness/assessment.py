@@ -1,4 +1,4 @@
-"""The assessment of a fit: its evidence, its verdict, and what they mean for the intervals."""
+"""The assessment of a fit: evidence, verdict, and consequences for the intervals."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,20 +16,21 @@ class Assessment:
 
     **Arguments:**
 
-    - `recordings`: the quality of the fit of each recording by name; the name of a single one is empty.
-    - `shift`: sentence about estimates that finer steps or cells move by more than their intervals; empty if there are
-      none.
-    - `doubt`: reason not to trust the intervals even if the model fits; empty if there is no reason or no interval.
-    - `limit`: sentence about how far finer steps and cells move the estimates; empty if that is unknown.
-    - `rounding`: sentence about the precision of the data, if residuals are no larger; empty otherwise.
-    - `numbers`: sentences about numbers that the data do not determine, or that fall to zero.
-    - `bound`: numbers that ended at a bound.
-    - `explored`: sentence about further starts of the fit; empty if there are none.
-    - `intervals`, `unknown`: the intervals of the numbers, or the reason why there are none.
+    - `recordings`: the quality of the fit of each recording by name; a single recording has an empty name.
+    - `shift`: sentence about estimates that finer steps or cells move by more than their intervals; empty without such
+      estimates.
+    - `doubt`: the reason not to trust the intervals although the model fits; empty without a reason or without
+      intervals.
+    - `limit`: sentence about how far finer steps and cells move the estimates; empty if unknown.
+    - `rounding`: sentence about the precision of the data, if residuals are no larger than it; empty otherwise.
+    - `numbers`: sentences about scalars that the data do not determine, or that fall to zero.
+    - `bound`: scalars that ended at a bound.
+    - `explored`: sentence about further starts of the fit; empty without starts.
+    - `intervals`, `unknown`: the intervals of the scalars, or the reason for their absence.
     - `discretisation`: shifts of the estimate with finer steps and cells.
-    - `widened`: by number the ends of the interval that allows for correlated residuals; empty if they are uncorrelated.
-    - `effective_values`: the number of independent values that would determine a mean as well; None as of `widened`.
-    - `sections`: by recording the section `fit` of `summary.json`.
+    - `widened`: interval ends that allow for correlated residuals, by name; empty if residuals are uncorrelated.
+    - `effective_values`: the number of independent values that would determine a mean as well; None if uncorrelated.
+    - `sections`: the section `fit` of `summary.json`, by recording.
     - `verdict`: the verdict on the fit.
     """
 
@@ -51,7 +52,7 @@ class Assessment:
 
     @property
     def chi2_per_value(self) -> float:
-        """The mean squared residual of all recordings in units of sigma: 1 if the model and sigma are right."""
+        """Mean squared residual of all recordings in units of sigma: 1 if the model and sigma are right."""
         each = self.recordings.values()
         return sum(one.chi2 for one in each) / max(sum(one.values for one in each), 1)
 

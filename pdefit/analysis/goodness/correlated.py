@@ -1,4 +1,4 @@
-"""Standard errors for correlated residuals: the factor by which they exceed standard errors of independent residuals."""
+"""Standard errors for correlated residuals, relative to standard errors for independent residuals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,11 +16,11 @@ _MOST_VALUES = 3_000_000
 
 
 class Correlated(NamedTuple):
-    """The effect of correlated residuals on the errors of fitted numbers.
+    """Effect of correlated residuals on the standard errors of fitted scalars.
 
     **Arguments:**
 
-    - `factors` (k,): standard errors in units of those that suppose independent residuals, at least 1.
+    - `factors` (k,): standard errors relative to standard errors for independent residuals, at least 1.
     - `effective_values`: the number of independent values that would determine a mean as well.
     """
 
@@ -29,15 +29,15 @@ class Correlated(NamedTuple):
 
 
 def correlated(films: Sequence[ResidualFilm]) -> Correlated | None:
-    """The effect of the correlations that residuals have, in time and along a grid.
+    """Effect of correlations of residuals, in time and along a grid, on standard errors.
 
         factor_k^2 = sum_ij a_ki R_ij a_kj / sum_i a_ki^2
 
-    a_k are the influences of all values on number k (`ResidualFilm.directions`). R is the correlation of residuals at a
-    distance, the mean over all pairs of this distance, times a triangular window. The window ends at twice the lag at
-    which correlations vanish. What the model misses adds a bias, which no such error holds.
+    a_k are the influences of all values on scalar k (`ResidualFilm.directions`). R is the autocorrelation of residuals:
+    the mean over all pairs at one lag, times a triangular window. The window ends at twice the lag at which
+    correlations vanish. The bias of a wrong model is not included.
 
-    None without influences, and for very large films.
+    None without influences, or for very large films.
 
     Source: W. Newey, K. West, Econometrica 55:703 (1987), doi:10.2307/1913610.
     """
@@ -65,7 +65,7 @@ def correlated(films: Sequence[ResidualFilm]) -> Correlated | None:
 
 
 def _lagged(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Sums of x_i x_(i+lag) for every lag along some axes, and over the remaining axes."""
+    """Sums of x_i x_(i+lag) for every lag along some axes, summed over the remaining axes."""
     shape = [2 * x.shape[a] for a in axes]
     power = np.abs(np.fft.rfftn(x, shape, axes)) ** 2
     others = tuple(range(len(axes), x.ndim))
@@ -73,7 +73,7 @@ def _lagged(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 def _window(rho: np.ndarray, pairs: np.ndarray) -> np.ndarray:
-    """Triangles along every axis that end at twice the lag at which correlations vanish."""
+    """Triangular window along every axis, which ends at twice the lag at which correlations vanish."""
     window = np.ones(())
     for axis, n in enumerate(rho.shape):
         along = tuple(slice(n // 2) if a == axis else 0 for a in range(rho.ndim))

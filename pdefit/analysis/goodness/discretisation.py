@@ -1,4 +1,4 @@
-"""Discretisation error of an estimate: its first-order shift with finer steps and with finer cells."""
+"""Discretisation error of an estimate: its first-order shift with finer steps and finer cells."""
 
 import dataclasses
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _CHEAP, _SHARE = 2e7, 0.1
 
 
 def finer_step(functional: Functional, theta: Array) -> Functional:
-    """The functional with half of every step; adaptive steps are halved as they are, and not chosen anew."""
+    """The functional with every step halved; adaptive steps are halved too, not chosen anew."""
     half = halved(functional, theta)[0]
     return eqx.tree_at(lambda f: (f.dt, f.steps), half, (functional.dt / 2, None), is_leaf=lambda x: x is None)
 
@@ -40,15 +40,15 @@ FINER: dict[str, tuple[str, Callable[[Functional, Array], Functional]]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Discretisation:
-    """Shifts of an estimate with finer steps and cells.
+    """Shifts of an estimate with finer steps and finer cells.
 
     **Arguments:**
 
-    - `names` (p,): of the elements of theta.
-    - `shifts`: by refinement (`step`, `grid`), the shifts (p,) in half widths of the intervals; NaN if unknown.
-    - `unchecked`: by `step` or `grid`, the reason why there is no shift.
-    - `untested`: sentences about what could be finer and was not tried.
-    - `changes`: by `step` or `grid`, the changes of the weighted residuals of every recording.
+    - `names` (p,): the names of the elements of theta.
+    - `shifts`: the shifts (p,) in half widths of the intervals, by refinement (`step`, `grid`); NaN if unknown.
+    - `unchecked`: the reason why there is no shift, by refinement.
+    - `untested`: sentences about possible refinements that were not tried.
+    - `changes`: the changes of the weighted residuals of every recording, by refinement.
     - `limit`: sentence about the largest relative change of an estimate; empty if none is known.
     """
 
@@ -61,7 +61,7 @@ class Discretisation:
 
     @property
     def worst(self) -> np.ndarray:
-        """The larger shift of every element of theta; NaN if none is known."""
+        """The larger shift of every element of theta; NaN if neither is known."""
         if not self.shifts:
             return np.full(len(self.names), np.nan)
         each = np.stack(list(self.shifts.values()))
@@ -70,11 +70,11 @@ class Discretisation:
 
     @property
     def decides(self) -> bool:
-        """Test for an estimate that moves by more than its interval."""
+        """True if an estimate moves by more than its interval."""
         return bool(np.any(np.abs(self.worst) > DECIDES))
 
     def __str__(self) -> str:
-        """Sentence about estimates that move by more than half a half width, the worst first; empty without any."""
+        """Sentence about estimates that move by more than half a half width, the worst first; empty if there are none."""
         parts = []
         for what, shift in self.shifts.items():
             order = [i for i in np.argsort(-np.nan_to_num(np.abs(shift))) if abs(shift[i]) > NOTED]
@@ -88,7 +88,7 @@ class Discretisation:
         return f"{'; '.join(parts)} half widths of the 95 % intervals{end}"
 
     def record(self) -> dict[str, Any]:
-        """Plain numbers and text, for summary.json."""
+        """Entries of summary.json."""
         found = {
             what: {n: float(x) for n, x in zip(self.names, shift, strict=True) if np.isfinite(x)}
             for what, shift in self.shifts.items()
@@ -97,10 +97,9 @@ class Discretisation:
 
 
 def _times(shift: float) -> str:
-    """Shift in words.
+    """A shift in words.
 
-    Beyond a thousand half widths its digits mean nothing. This happens if data without noise leave intervals of
-    round-off.
+    Beyond a thousand half widths the digits are meaningless, since the intervals of noiseless data are mere round-off.
     """
     return f"{shift:+.2g}" if abs(shift) < 1000 else f"more than {np.sign(shift) * 1000:+.0f}"
 
@@ -108,15 +107,15 @@ def _times(shift: float) -> str:
 def discretisation(
     found: Fit, known: Intervals | None, *, same_cells: bool = False, noiseless: bool = False
 ) -> Discretisation:
-    """Shifts of an estimate with half the step, and with half the cell width if that is cheap.
+    """Shifts of an estimate with half the step, and with half the cell width if that is affordable.
 
     Each costs one trajectory.
 
     **Arguments:**
 
     - `found`: the fit.
-    - `known`: its intervals, in whose half widths shifts are measured; without them nothing is tried.
-    - `same_cells`, `noiseless`: facts about the data, as of `Known`; default False. Without noise no shift is measured.
+    - `known`: its intervals, in whose half widths shifts are measured; without them no shift is computed.
+    - `same_cells`, `noiseless`: facts about the data, as in `Known`; default False. Without noise no shift is measured.
     """
     functional, theta = found.functional, found.theta
     shifts, by_far = dict[str, np.ndarray](), list[str]()
@@ -160,7 +159,7 @@ def discretisation(
 def _largest_change(
     functional: AbstractObjective, theta: Array, known: Intervals, shift: np.ndarray, name: str
 ) -> list[str]:
-    """Sentence about the number that finer steps or cells move the most, relative to itself."""
+    """Sentence about the scalar with the largest relative change under finer steps or cells."""
     numbers = functional.controls.numbers
     k = min(shift.size, theta.size)
     usable = np.isfinite(shift[:k]) & np.isfinite(known.reach[:k]) & numbers[:k]
@@ -177,7 +176,7 @@ def _largest_change(
 
 
 def _refuse_dear(found: Fit, finer: AbstractObjective) -> None:
-    """Refuse a trajectory that costs a large part of what the fit has cost."""
+    """Refuse a trajectory that costs a large fraction of the fit."""
     before, after = (_work(f) for f in (found.functional, finer))
     # half the step takes twice the steps, which is always allowed
     if after > max(_CHEAP, _SHARE * found.iterations * found.cost * before, 2.5 * before):

@@ -1,4 +1,4 @@
-"""Evidence on a fit: what its residuals show, and the limits beyond which that is no chance."""
+"""Evidence on a fit: findings about its residuals, and limits that chance does not exceed."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Verdict:
     **Arguments:**
 
     - `word`: one of WORDS.
-    - `reasons`: the evidence in order of weight: first what decides, then doubts about the intervals.
+    - `reasons`: the evidence in order of weight: first the deciding findings, then doubts about the intervals.
     - `next`: the next step for the user; empty if there is none.
     """
 
@@ -39,7 +39,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The reasons and what to do, in one line."""
+        """The reasons and the next step on one line."""
         return "; ".join(self.reasons) + (f". Next: {self.next}" if self.next else "")
 
     def __str__(self) -> str:
@@ -47,12 +47,12 @@ class Verdict:
 
 
 class Correlation(NamedTuple):
-    """Correlation of weighted residuals with their next neighbours along one axis.
+    """Correlation of weighted residuals between next neighbours along one axis.
 
     **Arguments:**
 
     - `value`: from -1 to 1; 0 for independent noise.
-    - `spread`: the standard deviation that independent noise would give it.
+    - `spread`: the standard deviation of the correlation for independent noise.
     - `pairs`: number of pairs of neighbours.
     """
 
@@ -62,14 +62,14 @@ class Correlation(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """A value that a fit holds, and that explains all structure of the residuals.
+    """A held value that explains all structure of the residuals.
 
     **Arguments:**
 
-    - `name`: of the number, of a patch of a field, or of an array.
-    - `value`, `better`: the held value, and the one that the residuals ask for; NaN of an array.
-    - `excess`: the score, in standard deviations, beyond what chance gives among all held values.
-    - `at_bound`: whether it is a number that ended at its bound.
+    - `name`: the name of a number, of a patch of a field, or of an array.
+    - `value`, `better`: the held value, and the value that the residuals ask for; NaN for an array.
+    - `excess`: the score, in standard deviations, beyond its chance maximum over all held values.
+    - `at_bound`: whether it is a scalar that ended at its bound.
     """
 
     name: str
@@ -87,34 +87,35 @@ class Suspect(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """Quality of a fit of one record, from its weighted residuals. Priors and regularizers do not count.
+    """Quality of a fit of one record, from its weighted residuals without priors and regularizers.
 
     **Arguments:**
 
     - `chi2`, `values`: the sum of squared residuals, and their number.
-    - `whiteness`: correlations of neighbouring residuals, by variable and axis. None if residuals are far below
-      sigma, as of data without noise: they are then errors of rounding.
-    - `controls`: number of the numbers that were fitted.
+    - `whiteness`: correlations of neighbouring residuals, by variable and axis. None if residuals are far below sigma,
+      as for noiseless data: they are then round-off.
+    - `controls`: the number of fitted scalars.
     - `converged`: whether the optimizer found a minimum.
     - `sigma_known`: whether sigma was known independently of this fit.
-    - `sigma_exact`: whether it is known to better than a percent.
-    - `sigma_stated`: whether somebody stated it, so that it was not estimated from the data.
+    - `sigma_exact`: whether sigma is known to better than a percent.
+    - `sigma_stated`: whether sigma was stated by the user, not estimated from the data.
     - `noiseless`: whether the data have no noise, so that sigma is only a weight.
-    - `of_range`: root mean square of the residuals as a part of the range of their variable, the largest of all.
-    - `heldout`: chi2 per value of the held frames, with the variance of their predictions, and the number of their
-      values; None without any.
-    - `windows_from_data`: whether windows start from noisy data, which correlates residuals by itself.
+    - `of_range`: root mean square of the residuals relative to the range of their variable, the largest of all
+      variables.
+    - `heldout`: chi2 per value of the held-out frames, with the variance of their predictions, and the number of their
+      values; None without held-out frames.
+    - `windows_from_data`: whether windows start from noisy data, which by itself correlates residuals.
     - `single_precision`: whether the fit ran in float32, whose round-off may hide a minimum.
-    - `remaining`: the largest change of a number that a Newton step would make, in standard errors; NaN where unknown.
+    - `remaining`: the largest Newton step of a scalar, in standard errors; NaN if unknown.
     - `gap`: the root mean square gap between windows, in standard deviations of a gap; 0 without free node states.
-    - `falling`: part of J by which the last quarter of the evaluations lowered it; NaN where they are few.
-    - `explained`: part of the variance of the data that the model explains, counting the numbers that were fitted.
-    - `counts`: by variable of counts the values for one count; their sigma follows Poisson's law.
+    - `falling`: relative decrease of J over the last quarter of the evaluations; NaN if they are few.
+    - `explained`: fraction of the data's variance that the model explains, adjusted for the number of fitted scalars.
+    - `counts`: for variables that are counts, the value of one count; their sigma follows Poisson's law.
     - `courses`: the names of unknown functions of time.
     - `structures`: tests for smooth structure.
     - `suspects`: held values that explain the structure.
-    - `noise`: ways in which the noise is not as stated.
-    - `refined`: the quality of the same residuals less their errors of the discretisation, if those were measured.
+    - `noise`: departures of the noise from its statement.
+    - `refined`: the quality of the residuals without discretisation errors, if these were measured.
     """
 
     chi2: float
@@ -143,25 +144,25 @@ class Quality:
 
     @property
     def at_minimum(self) -> bool:
-        """Test for a minimum: the optimizer recognised one, or numbers stand so near one that their errors hide the rest.
+        """True at a minimum: the optimizer converged, or the Newton step is small relative to the standard errors.
 
-        Stiff gaps that are open fix the numbers by themselves, wherever the minimum is.
+        Stiff gaps that are open determine the scalars by themselves, wherever the minimum is.
         """
         return self.converged or (self.remaining <= _NEAR and self.joined)
 
     @property
     def joined(self) -> bool:
-        """Test for windows of which each begins where the one before ends, within the standard deviation of a gap."""
+        """True if each window begins where the previous one ends, to within the standard deviation of a gap."""
         return self.gap <= _OPEN
 
     @property
     def chi2_per_value(self) -> float:
-        """The mean squared residual in units of sigma: 1 if the model and sigma are right."""
+        """Mean squared residual in units of sigma: 1 if the model and sigma are right."""
         return self.chi2 / max(self.values, 1)
 
     @property
     def free_values(self) -> int:
-        """Values less controls, but at least half of the values, since data determine only a part of a field."""
+        """Values minus controls, but at least half of the values, since data determine only a part of a field."""
         return max(self.values - self.controls, (self.values + 1) // 2, 1)
 
     @property
@@ -171,7 +172,7 @@ class Quality:
 
     @property
     def correlated(self) -> list[tuple[str, str, Correlation]]:
-        """Variable, axis and value of the correlations that are no chance, the largest first."""
+        """Variable, axis and value of the significant correlations, the largest first."""
         limit = LARGEST_CORRELATION + self.controls / max(self.values, 1)
         beyond = [
             (name, axis, c)
@@ -183,17 +184,17 @@ class Quality:
 
     @property
     def structured(self) -> list[Structure]:
-        """The tests of smooth structure that are no chance, the surest first."""
+        """Significant tests of smooth structure, the surest first."""
         return sorted((s for s in self.structures if s.excess > SURE), key=lambda s: -s.excess)
 
     @property
     def large(self) -> bool:
-        """Test for residuals that are larger than sigma."""
+        """True if residuals are larger than a known sigma."""
         return self.sigma_known and not self.chi2_per_value <= self.largest_chi2
 
     @property
     def unheld(self) -> bool:
-        """Test for held-out frames fitted worse than the fitted frames: the ratio of two variances, by its F quantile."""
+        """True if held-out frames fit worse than the fitted frames (F test of two variances)."""
         if self.heldout is None:
             return False
         score, count = self.heldout
@@ -202,12 +203,12 @@ class Quality:
 
     @property
     def eventful(self) -> bool:
-        """Test for a part of the record that is fitted worse than all else."""
+        """True if one part of the record fits worse than the rest."""
         return any(n.kind == "event" for n in self.noise)
 
     @property
     def misses(self) -> bool:
-        """Test for residuals that are anything but independent noise of at most the stated size."""
+        """True if residuals are not independent noise of at most the stated size."""
         if far_below(self.chi2, self.values, self.sigma_known):
             return False
         shown = self.correlated or self.structured or self.unheld or self.eventful or self.suspects
@@ -215,7 +216,7 @@ class Quality:
 
 
 def far_below(chi2: float, values: int, sigma_known: bool) -> bool:
-    """Test for residuals so far below a known sigma that there is no noise, and nothing to test."""
+    """True if residuals are so far below a known sigma that there is no noise to test."""
     return sigma_known and chi2 / max(values, 1) < _FAR_BELOW
 
 

@@ -1,4 +1,4 @@
-"""Values that a fit holds, and that explain its residuals."""
+"""Held values that explain the residuals of a fit."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,19 +17,19 @@ _NEARLY = 0.9
 def suspects(
     left: Remainder, held: Sequence[Held], sigma_known: bool, clean: Callable[[Remainder], bool]
 ) -> tuple[Suspect, ...]:
-    """Held values that explain all structure of the residuals, the surest first; empty without one.
+    """Held values that explain all structure of the residuals, the surest first; empty if there are none.
 
-    The score test of each value, beside what fitted numbers take up. Its level is divided by the number of values. The
-    variance is the variance of the residuals beside the change, at least 1, if sigma is known, or else the jackknife
-    variance. A value is named only if residuals are `clean` without its part: a missing term, or a noise with a memory,
-    resembles many values a little.
+    This is the score test of each value, with the directions of the fitted scalars projected out. Its level is divided
+    by the number of values. If sigma is known, its variance is the variance of the residuals without the change, at
+    least 1; otherwise the jackknife variance. A value is named only if residuals are `clean` without its part: a
+    missing term, or correlated noise, resembles many values a little.
 
     **Arguments:**
 
-    - `left`: the residuals, with their changes by fitted numbers.
-    - `held`: the values with their changes.
+    - `left`: the residuals, with their derivatives in the fitted scalars.
+    - `held`: the held values with the changes of residuals that they make.
     - `sigma_known`: whether all residuals have the same known variance.
-    - `clean`: whether other residuals show no structure.
+    - `clean`: whether given residuals show no structure.
 
     Source of the variance: J. MacKinnon, H. White, J. Econometrics 29:305 (1985), doi:10.1016/0304-4076(85)90158-7.
     """

@@ -1,4 +1,4 @@
-"""Frames kept out of a fit, to score it afterwards."""
+"""Frames held out of a fit, to score it afterwards."""
 
 from collections.abc import Sequence
 
@@ -20,8 +20,8 @@ def held_frames(
 ) -> np.ndarray:
     """Indices of held-out frames, evenly spread over the eligible frames of a fit.
 
-    The first and the last frame stay in the fit, and so does every frame at which a window starts. A window that starts
-    from data has used that frame.
+    The first and the last frame stay in the fit, and so does every frame at which a window starts, since a window that
+    starts from data has used that frame.
 
     **Arguments:**
 
@@ -50,7 +50,7 @@ def held_frames(
 def _named(
     ts: np.ndarray, frames: Sequence[object], formulations: Sequence[AbstractFormulation], first: int
 ) -> np.ndarray:
-    """Indices of frames that are kept out by their numbers."""
+    """Indices of the held-out frames that are listed by number."""
     free = (_free(ts, formulations, first) - first).tolist()
     if wrong := [i for i in frames if isinstance(i, bool) or i not in free]:
         raise PdefitError(
@@ -61,13 +61,13 @@ def _named(
 
 
 def _free(ts: np.ndarray, formulations: Sequence[AbstractFormulation], first: int) -> np.ndarray:
-    """Indices of the frames that may be kept out."""
+    """Indices of the frames that may be held out."""
     starts = np.concatenate([f.layout(ts, np.inf).nodes for f in formulations])
     return np.setdiff1d(np.arange(first + 1, ts.size - 1), starts)
 
 
 def withhold(observations: Observations, frames: np.ndarray) -> Observations:
-    """Observations with the frames of these indices masked out."""
+    """Observations with the given frames masked out."""
     out = np.isin(np.arange(observations.ts.size), frames)
     mask = {
         n: jax.device_put(np.asarray(m) & ~out.reshape(-1, *[1] * (m.ndim - 1))) for n, m in observations.mask.items()
@@ -82,17 +82,17 @@ def heldout_score(
     frames: np.ndarray,
     errors: Sequence[np.ndarray] = (),
 ) -> tuple[float, int]:
-    """Mean squared residual at held frames over its predicted variance (chi2 per value), and the number of values.
+    """chi2 per value at held-out frames: mean squared residual over its predicted variance; and the number of values.
 
-    The variance is the sum of the variances of noise and prediction. The latter costs a forward run for each error.
+    The variance is the sum of the variances of noise and prediction. The latter takes one forward run for each error.
 
     **Arguments:**
 
     - `functional`, `theta` (p,): the fit and its estimate. Its sigma is the weight.
-    - `observations`: the record before anything was held out of it.
-    - `frames`: indices of the held frames.
-    - `errors`: changes of theta, (p,) each, as `independent_errors` returns them. Without them the estimate counts as
-      exact, which condemns right models of small records.
+    - `observations`: the record with the held-out frames.
+    - `frames`: indices of the held-out frames.
+    - `errors`: changes of theta, (p,) each, from `independent_errors`. Without them the estimate counts as exact, which
+      rejects right models of small records.
     """
     others = np.setdiff1d(np.arange(observations.ts.size), frames)
     only = eqx.tree_at(lambda f: f.observations.mask, functional, withhold(observations, others).mask)

@@ -1,4 +1,4 @@
-"""Choice between models of the same data: information criteria, evidence, and one sentence that says how sure it is."""
+"""Model selection on the same data: information criteria, evidence, and a sentence on their strength."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ class Candidate:
 
     **Arguments:**
 
-    - `name`: of the run.
+    - `name`: the name of the run.
     - `chi2`, `values`: the sum of squared residuals in units of sigma, and their number.
-    - `unknowns`: how many numbers the data determine; fields with a prior count by what the data add.
+    - `unknowns`: the number of scalars that the data determine; fields with a prior count by the data's share.
     - `verdict`: the word of the verdict on the fit.
     - `sigma_stated`: whether the noise was known before the fit.
-    - `log_evidence`, `log_evidence_noise`: as of `MarginalLikelihood`; None without.
-    - `effective_values`: the number of independent values that would tell as much, if residuals are correlated.
-    - `log_sigma`: the sum of ln sigma over all values; None if it is not known, and taken as equal for all models.
+    - `log_evidence`, `log_evidence_noise`: as in `MarginalLikelihood`; None without.
+    - `effective_values`: the number of independent values with as much information, if residuals are correlated.
+    - `log_sigma`: the sum of ln sigma over all values; None if unknown, and then taken as equal for all models.
     """
 
     name: str
@@ -47,14 +47,14 @@ class Candidate:
 
     @classmethod
     def of(cls, name: str, likelihood: MarginalLikelihood, verdict: str, **options: Any) -> "Candidate":
-        """The candidate of a fit, from its marginal likelihood and the word of its verdict; `options` as of the class."""
+        """The candidate of a fit, from its marginal likelihood and the word of its verdict; `options` as in the class."""
         found = {key: getattr(likelihood, key) for key in ("log_evidence", "log_evidence_noise", "log_sigma")}
         sizes = likelihood.chi2, likelihood.values, likelihood.effective_unknowns
         return cls(name, *sizes, verdict, **found, **options)
 
     @property
     def misses(self) -> bool:
-        """Test for a verdict that the model misses structure."""
+        """True if the verdict is that the model misses structure."""
         return self.verdict in (MISSES, STOPPED_AND_MISSES)
 
 
@@ -71,8 +71,8 @@ class HeldOut(NamedTuple):
 
     **Arguments:**
 
-    - `mean_square`: of each model, in any unit that they share.
-    - `error`: the standard error of the difference between the best and each of them; 0 for the best.
+    - `mean_square`: the mean square of each model, in a common unit.
+    - `error`: the standard error of the difference between each model and the best; 0 for the best.
     """
 
     mean_square: np.ndarray
@@ -90,9 +90,9 @@ def criteria(
 ) -> Criteria:
     """AIC, AICc and BIC of a least-squares fit, up to a constant of the data.
 
-    -2 ln L is chi2 + 2 sum ln sigma if sigma is known. Otherwise one factor of sigma is estimated along: n ln(chi2/n)
-    stands for chi2, with one unknown more. If residuals are correlated, n values count as the `effective_values` that
-    would tell as much.
+    -2 ln L is chi2 + 2 sum ln sigma if sigma is known. Otherwise a common factor of sigma is estimated too: n
+    ln(chi2/n) replaces chi2, with one unknown more. If residuals are correlated, n is replaced by the
+    `effective_values` with as much information.
 
     **Arguments:**
 
@@ -100,7 +100,7 @@ def criteria(
     - `unknowns`: the number of fitted numbers.
     - `sigma_known`: whether sigma is as stated; default True.
     - `effective_values`: at most n; default n.
-    - `log_sigma`: the sum of ln sigma, which counts if the models do not share it; default 0.
+    - `log_sigma`: the sum of ln sigma, which counts if the models differ in it; default 0.
 
     Sources: H. Akaike, IEEE Trans. Autom. Control 19:716 (1974), doi:10.1109/TAC.1974.1100705; C. M. Hurvich, C.-L. Tsai,
     Biometrika 76:297 (1989), doi:10.1093/biomet/76.2.297; G. Schwarz, Ann. Stat. 6:461 (1978),
@@ -115,7 +115,7 @@ def criteria(
 
 
 def criteria_of(candidates: Sequence[Candidate]) -> list[Criteria]:
-    """The criteria of models of the same data, with one rule for sigma and for correlated residuals."""
+    """Information criteria of models of the same data, with one rule for sigma and for correlated residuals."""
     known, fewer = sigma_is_known(candidates), independent_values(candidates)
     logs = [one.log_sigma for one in candidates]
     logs = [0.0 if x is None or None in logs else x for x in logs]
@@ -126,35 +126,35 @@ def criteria_of(candidates: Sequence[Candidate]) -> list[Criteria]:
 
 
 def evidences(candidates: Sequence[Candidate]) -> list[float | None]:
-    """The ln of the evidence of models of the same data, with sigma as stated or with its factor unknown in all of them."""
+    """Log evidence of models of the same data, with sigma as stated or with its factor unknown in all of them."""
     known = sigma_is_known(candidates)
     return [one.log_evidence if known else one.log_evidence_noise for one in candidates]
 
 
 def akaike_weights(aic: Sequence[float]) -> np.ndarray:
-    """The relative likelihoods of models by their AIC, which add up to 1."""
+    """Relative likelihoods of models by AIC, which sum to 1."""
     likely = np.exp(-(np.asarray(aic) - np.min(aic)) / 2)
     return likely / np.sum(likely)
 
 
 def sigma_is_known(candidates: Sequence[Candidate]) -> bool:
-    """Test for a stated noise that agrees with the best residuals; otherwise it is estimated with the parameters."""
+    """True if the stated noise agrees with the best residuals; otherwise sigma is estimated with the parameters."""
     best = min(one.chi2 / one.values for one in candidates)
     return all(one.sigma_stated for one in candidates) and _SMALLEST_CHI2 <= best <= LARGEST_CHI2
 
 
 def independent_values(candidates: Sequence[Candidate]) -> int | float | None:
-    """The fewest independent values that any model leaves; None if no residuals are correlated."""
+    """The smallest number of independent values of any model; None if no residuals are correlated."""
     return min((one.effective_values for one in candidates if one.effective_values is not None), default=None)
 
 
 def held_out(squares: Sequence[np.ndarray], share: float = 1.0) -> HeldOut:
-    """Misfits at frames that no model was fitted to, with errors of their differences value by value.
+    """Misfits at frames that no model was fitted to, with standard errors of their paired differences.
 
     **Arguments:**
 
-    - `squares`: of each model its squared residuals at the same values, (n,).
-    - `share`: independent values as a part of all; default 1.
+    - `squares`: the squared residuals of each model at the same values, (n,).
+    - `share`: independent values as a fraction of all; default 1.
     """
     means = np.asarray([np.mean(x) for x in squares])
     best = squares[int(np.argmin(means))]
@@ -168,8 +168,8 @@ def conclusion(candidates: Sequence[Candidate], comparable: bool = True, held: H
     **Arguments:**
 
     - `candidates`: the models.
-    - `comparable`: whether all fitted the same values, without which neither evidence nor BIC compares them.
-    - `held`: misfits at held-out frames; None without any.
+    - `comparable`: whether all fitted the same values, which evidence and BIC require.
+    - `held`: misfits at held-out frames; None without such frames.
     """
     lines, lead = list[str](), ""
     if all(one.misses for one in candidates):

@@ -40,20 +40,20 @@ def judge(found: MemberFits, **facts: Any) -> list[Assessment]: ...
 def judge(
     found: Fit | MemberFits, *, with_intervals: bool | None = None, **facts: Any
 ) -> Assessment | list[Assessment]:
-    """Verdict on a fit with its evidence, the same as `pdefit fit` prints.
+    """Verdict on a fit with its evidence, equal to the verdict that `pdefit fit` prints.
 
     Many recordings have one verdict, many members one each. The fit of an experiment (`load_experiment(NAME).fit()`)
-    holds the facts about its data. For a functional built by hand, state them by `facts`. Priors and regularizers do not
-    count. The cost is the intervals, one forward run for each fitted number and each held value, and two for finer steps
-    and cells.
+    holds the facts about its data. For a functional built by hand, state them by `facts`. Priors and regularizers do
+    not count. The cost: the intervals, one forward run for each fitted scalar and each held value, and two for finer
+    steps and cells.
 
     Members are judged only by the size and structure of their residuals, the digits of their data and their bounds.
 
     **Arguments:**
 
-    - `found`: the fit, of one record, of many recordings, or of many members.
-    - `with_intervals`: whether intervals are computed; by default unless the fit has not converged, and they would cost
-      more than the fit. Without them weak structure and errors of the discretisation are not told.
+    - `found`: the fit of one record, of many recordings, or of many members.
+    - `with_intervals`: whether intervals are computed; by default unless the fit has not converged and they would cost
+      more than the fit. Without them, weak structure and discretisation errors are not reported.
     - `facts`: entries of `Known` that hold for all recordings, such as `sigma_known=False`, `noiseless=True` or
       `counts={"u": 1.0}`.
     """
@@ -112,12 +112,12 @@ def judge(
 
 
 def affordable(found: Fit) -> bool:
-    """Test for a converged fit, or one whose intervals cost no more than the fit."""
+    """True if the fit has converged, or its intervals cost no more than the fit."""
     return found.converged or tangents_cost(found.functional) <= found.iterations * found.cost
 
 
 def _known(found: Fit, facts: Mapping[str, Any]) -> dict[str, Known]:
-    """Facts about the data of every recording; recordings without names are counted."""
+    """Facts about the data of every recording; unnamed recordings are numbered."""
     count = len(found.recordings)
     given = found.known or {"" if count == 1 else str(e): Known() for e in range(count)}
     # a sigma that a stage has estimated was not known before
@@ -126,7 +126,7 @@ def _known(found: Fit, facts: Mapping[str, Any]) -> dict[str, Known]:
 
 
 def _intervals(found: Fit, known: Mapping[str, Known], wanted: bool | None) -> tuple[Intervals | None, str]:
-    """The intervals of the numbers, and the reason for their absence if it is worth telling."""
+    """The intervals of the scalars, or the reason for their absence if it is worth reporting."""
     if not found.functional.controls.tabulated.items or not (affordable(found) if wanted is None else wanted):
         return None, ""
     stated = all(one.sigma_stated for one in known.values())
@@ -137,7 +137,7 @@ def _intervals(found: Fit, known: Mapping[str, Known], wanted: bool | None) -> t
 
 
 def _heldout(found: Fit, known: Known, errors: Sequence[np.ndarray]) -> tuple[float, int] | None:
-    """chi2 per value of the frames that were kept out of the fit, and the number of their values; None without any."""
+    """chi2 per value of the held-out frames, and the number of their values; None without such frames."""
     if not known.held.size or known.record is None:
         return None
     return heldout_score(found.functional, found.theta, known.record, known.held, errors)
@@ -146,7 +146,7 @@ def _heldout(found: Fit, known: Known, errors: Sequence[np.ndarray]) -> tuple[fl
 def _sections(
     found: Fit, each: Mapping[str, Quality], known: Mapping[str, Known], missed: Sequence[str]
 ) -> dict[str, FitSection]:
-    """The section `fit` of every recording."""
+    """The section `fit` of the summary of every recording."""
     parts, unstated = found.recordings, {n for one in known.values() for n in one.unstated}
     names = [*parts[0].functional.observed]
     squares = np.array([[np.sum(part.residuals[n] ** 2) for n in names] for part in parts])
@@ -176,7 +176,7 @@ def _sections(
 
 
 def _widened(assessed: Assessment, found: Fit, known: Intervals, left: Sequence[Remainder]) -> Assessment:
-    """The assessment with intervals that count the correlation of residuals, if it can be estimated."""
+    """The assessment with intervals widened for correlated residuals, if the correlation can be estimated."""
     counted = correlated([film for one in left for film in one.films])
     if counted is None:
         return assessed

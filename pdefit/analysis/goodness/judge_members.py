@@ -1,4 +1,4 @@
-"""The verdict on each of many fits, by the residuals that one program gives of all."""
+"""Verdicts on many fits, by residuals from one program."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -18,12 +18,12 @@ from pdefit.inverse.objective.functional import Functional
 
 
 def judge_members(found: MemberFits, known: Known, which: Iterable[int] | None = None) -> list[Assessment]:
-    """The verdict on each of many fits, as of `judge`.
+    """Verdict on each of many fits, as in `judge`.
 
     **Arguments:**
 
     - `found`: the fits.
-    - `known`: facts about the data of each.
+    - `known`: facts about the data, which hold for each fit.
     - `which`: the numbers of the members that are judged; default all.
     """
     members, theta = found.members, [jax.device_put(x) for x in np.array(found.theta)]

@@ -1,4 +1,4 @@
-"""Noise that differs from what was stated: its size, its memory, single frames, the signal it grows with, a drift."""
+"""Departures of noise from its statement: its size, correlation, outlier frames, growth with the signal, and drift."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -26,14 +26,14 @@ _FREE = "free the initial state, or state the time at which it held (times.start
 
 
 class NoiseShape(NamedTuple):
-    """A way in which noise differs from independent noise of the stated size.
+    """A departure of the noise from independent noise of the stated size.
 
     **Arguments:**
 
-    - `kind`: `frame`, `event` (frames of a part of the record that the model misses), `stiff` (a first frame that is not
-      followed), `start`, `signal` or `offset`.
-    - `words`: what was seen, a clause.
-    - `remedy`: what to do about it.
+    - `kind`: `frame`, `event` (adjacent frames that the model misses), `stiff` (a first frame that is not followed),
+      `start`, `signal` or `offset`.
+    - `words`: the finding, a clause.
+    - `remedy`: the next step.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class NoiseShape(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """The part of a fit that decides what loud frames mean.
+    """Facts about a fit that decide the meaning of loud frames.
 
     **Arguments:**
 
@@ -61,10 +61,10 @@ class Setting(NamedTuple):
 
 
 def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
-    """Shapes of the noise of one variable, from the sizes of its residuals.
+    """Departures of one variable's noise from its statement, by the sizes of its residuals.
 
-    One loud frame is an outlier of the instrument. Loud frames near each other are an event in the system that the model
-    misses. So is a loud frame if the fit has an unknown function of time, which bends at its knots alone.
+    One loud frame is an outlier of the instrument. Loud frames near each other are an event in the system that the
+    model misses. So is a single loud frame if the fit has an unknown function of time, which bends only at its knots.
     """
     r = film.residuals
     axes = tuple(range(1, r.ndim))
@@ -96,7 +96,7 @@ def noise_shapes(film: ResidualFilm, setting: Setting) -> Iterator[NoiseShape]:
 
 
 def _loud(variable: str, parts: list[np.ndarray], size: np.ndarray, setting: Setting) -> Iterator[NoiseShape]:
-    """Parts of the record that stand out; `size` (T,) is in units of the usual residual."""
+    """Findings about outlying parts of the record; `size` (T,) is in units of the usual residual."""
     events = [g for g in parts if len(g) > 1 or setting.courses]
     if events:
         near = ", ".join(f"{(setting.times[g[0]] + setting.times[g[-1]]) / 2:.4g}" for g in events[:5])
@@ -112,7 +112,7 @@ def _loud(variable: str, parts: list[np.ndarray], size: np.ndarray, setting: Set
 
 
 def _start(variable: str, square: np.ndarray, usual: float, beyond: float) -> list[NoiseShape]:
-    """An initial state that follows the noise of the first frame."""
+    """Finding of an initial state that follows the noise of the first frame."""
     if not (square[0] < _QUIET * min(usual, 1.0) and beyond < -4):
         return []
     sizes = f"{np.sqrt(square[0]):.2g} sigma and the others to {np.sqrt(usual):.2g}"
@@ -121,7 +121,7 @@ def _start(variable: str, square: np.ndarray, usual: float, beyond: float) -> li
 
 
 def _signal(film: ResidualFilm, loud: np.ndarray) -> list[NoiseShape]:
-    """Noise that grows with the signal, apart from frames that stand out."""
+    """Finding of noise that grows with the signal, apart from outlier frames."""
     r = film.residuals
     signal = np.abs(film.predicted[1:])
     rest = np.where(np.isin(np.arange(1, len(r)), loud).reshape(-1, *[1] * (r.ndim - 1)), np.nan, r[1:])
@@ -143,7 +143,7 @@ def _signal(film: ResidualFilm, loud: np.ndarray) -> list[NoiseShape]:
 
 
 def _level(film: ResidualFilm, axes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Means over axes, and the rest, both beside what fitted numbers take up."""
+    """Means over axes, and the residuals without them, both orthogonal to the directions of fitted scalars."""
     fitted = np.isfinite(film.residuals)
     count = np.maximum(np.sum(fitted, axis=axes, keepdims=True), 1)
     columns = np.stack([np.zeros(film.residuals.size), *map(np.ravel, np.nan_to_num(film.directions))], 1)
@@ -157,7 +157,7 @@ def _level(film: ResidualFilm, axes: tuple[int, ...]) -> tuple[np.ndarray, np.nd
 
 
 def offsets(film: ResidualFilm, found: Sequence[Structure]) -> Iterator[NoiseShape]:
-    """Offsets of frames, or of places, that take away all structure there is."""
+    """Findings of offsets of frames, or of places, that explain all structure."""
     surest = max((s.excess for s in found), default=0.0)
     if len(film.dims) < 2 or surest < SURE:
         return

@@ -1,4 +1,4 @@
-"""Sentences of a verdict about the fitted numbers, the size of residuals, and the digits of the data."""
+"""Sentences of a verdict about fitted scalars, the size of residuals, and the digits of the data."""
 
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +19,7 @@ _ROUNDED, _FALLEN = 2.0, 1e-3
 
 
 def size_of_residuals(found: Fit, known: Iterable[Known]) -> tuple[str, ...]:
-    """Sentence about the size of residuals, if nobody stated the sigma of a single variable."""
+    """Sentence about the size of residuals, if no variable has a stated sigma."""
     (name, *more), functional = found.recordings[0].functional.observed, found.functional
     free = functional.observed_values - np.count_nonzero(functional.controls.bounds.free(found.theta))
     if more or free < 1 or any(name not in one.unstated for one in known):
@@ -30,7 +30,7 @@ def size_of_residuals(found: Fit, known: Iterable[Known]) -> tuple[str, ...]:
 
 
 def rounding(parts: Iterable[tuple[Functional, Mapping[str, np.ndarray]]]) -> str:
-    """Sentence about the digits of the data, if residuals are no larger than what they round; empty otherwise.
+    """Sentence about the digits of the data, if residuals are no larger than the rounding of the data; empty otherwise.
 
     **Arguments:** `parts`: the objective of every recording with its weighted residuals.
     """
@@ -51,7 +51,7 @@ def rounding(parts: Iterable[tuple[Functional, Mapping[str, np.ndarray]]]) -> st
 
 
 def about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
-    """Sentences about numbers that fall to zero, or are not determined."""
+    """Sentences about scalars that fall to zero or are not determined."""
     functional, lines, fallen = found.functional, list[str](), list[str]()
     theta, guess, names = np.asarray(found.theta), np.asarray(functional.theta0), functional.controls.names()
     each = [np.asarray(moved(functional.controls, x, np.zeros_like(theta))) for x in (theta, guess)]
@@ -86,7 +86,7 @@ def about_numbers(found: Fit, known: Intervals | None) -> tuple[str, ...]:
 
 
 def _grows(values: np.ndarray, mask: np.ndarray) -> bool:
-    """Test for a field that varies more in its last frames than in its first."""
+    """True if a field varies more in its last frames than in its first."""
     third = max(len(values) // 3, 1)
     first, last = (
         np.std(values[part][mask[part]]) if np.any(mask[part]) else np.nan

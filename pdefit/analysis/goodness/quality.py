@@ -1,4 +1,4 @@
-"""Quality of a fit of one record: chi2, and whether what the fit leaves over looks like independent noise."""
+"""Quality of a fit of one record: chi2, and whether its residuals are independent noise."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -28,12 +28,12 @@ _FEWEST, _LAST = 8, 4
 
 
 class Ending(NamedTuple):
-    """The end of a fit, beside its residuals.
+    """The end of a fit, apart from its residuals.
 
     **Arguments:**
 
     - `controls`: the number of unknowns at no bound.
-    - `converged`, `falling`, `remaining`, `gap`, `heldout`: as of `Quality`.
+    - `converged`, `falling`, `remaining`, `gap`, `heldout`: as in `Quality`.
     """
 
     controls: int
@@ -51,13 +51,13 @@ def quality_of(
 
     **Arguments:**
 
-    - `left`: the residuals that it leaves.
+    - `left`: the residuals of the fit.
     - `known`: facts about its data.
-    - `end`: how the fit ended.
-    - `finer`: changes of the residuals with finer steps, and with finer cells. With them errors of the discretisation
-      are told from errors of the equation.
-    - `held`: held values with the changes of the residuals that they make, as `held_values` returns them for every recording.
-      Without them no held value is suspected.
+    - `end`: the end of the fit.
+    - `finer`: changes of the residuals with finer steps and with finer cells, which separate discretisation errors from
+      errors of the equation.
+    - `held`: held values with the changes of residuals that they make, from `held_values` for every recording. Without
+      them no held value is suspected.
     """
     of_range, explained = _sizes(left, end.controls)
     quality = Quality(
@@ -80,11 +80,11 @@ def quality_of(
 
 
 def _sizes(left: Remainder, p: int) -> tuple[float, float]:
-    """Root mean square of the residuals as a part of the range of their variable, and the part of its variance explained.
+    """Root mean square of the residuals relative to the range of their variable, and the explained fraction of its variance.
 
-    The largest of all variables. The part of the range is infinite if there are no cells: particles and species have no
-    errors but the errors of the step, which is tried. Fitted numbers count as degrees of freedom, unless data alone
-    cannot determine so many.
+    Each is the largest over all variables. The former is infinite without cells: for particles and species the only
+    discretisation error is the time step's, which is tested. Fitted scalars count as degrees of freedom, unless the
+    data alone cannot determine so many.
     """
     data, tiny, gridded = left.functional.observations, np.finfo(float).tiny, True
     parts, explained = list[float](), list[float]()
@@ -123,7 +123,7 @@ def _size_and_structure(left: Remainder, held: Sequence[Held], sigma_known: bool
 
 
 def setting_of(functional: Functional, sigma_known: bool = True) -> Setting:
-    """The part of a fit that decides what loud frames mean."""
+    """Facts about a fit that decide the meaning of loud frames."""
     problem, controls = functional.problem, functional.controls
     held = {c.name: holder(problem, c.name) for c in controls.items}
     courses = [n for n, x in held.items() if isinstance(x, TimeSeries | Interpolant) and x.times is not None]
@@ -132,7 +132,7 @@ def setting_of(functional: Functional, sigma_known: bool = True) -> Setting:
 
 
 def falling(found: Fit) -> float:
-    """The part of J by which the last quarter of the evaluations of the last stage lowered it; NaN if they are few."""
+    """Relative decrease of J over the last quarter of the evaluations of the last stage; NaN if they are few."""
     last = [x.loss for x in found.history if x.stage == found.history[-1].stage]
     if len(last) < _FEWEST:
         return float("nan")
@@ -141,12 +141,12 @@ def falling(found: Fit) -> float:
 
 
 def size_of_gaps(functional: Functional, theta: Float[Array, " p"], residuals: Mapping[str, np.ndarray]) -> float:
-    """The root mean square gap between windows, in standard deviations of a gap; 0 without free node states.
+    """Root mean square gap between windows, in standard deviations of a gap; 0 without free node states.
 
     **Arguments:**
 
     - `functional`, `theta`: the objective, and the estimate, (p,).
-    - `residuals`: the weighted residuals there, by variable (S, I, ...).
+    - `residuals`: the weighted residuals at theta, by variable (S, I, ...).
     """
     if not functional.continuity_values:
         return 0.0

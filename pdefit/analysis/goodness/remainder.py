@@ -1,4 +1,4 @@
-"""The weighted residuals of a record after a fit, frame by frame, and their derivatives along fitted numbers."""
+"""Weighted residuals of a record after a fit, frame by frame, and their derivatives in the fitted scalars."""
 
 import dataclasses
 import functools
@@ -19,16 +19,16 @@ _LARGEST_MULTIPLE = 2.5
 
 @dataclasses.dataclass(frozen=True)
 class Remainder:
-    """Weighted residuals of one record at an estimate, and the changes of them that say nothing against the equation.
+    """Weighted residuals of one record at an estimate, and the directions that the fitted scalars explain.
 
-    Films and correlations are made once.
+    Films and correlations are computed once.
 
     **Arguments:**
 
     - `functional`: the objective of the fit.
     - `residuals`: its weighted residuals at the estimate, by variable (S, I, ...).
-    - `directions`: changes of the residuals with the fitted numbers, as `influences` returns them; default none. Without
-      them weak structure is hidden behind what the numbers took up.
+    - `directions`: derivatives of the residuals in the fitted scalars, from `influences`; default none. Without them,
+      weak structure may be hidden by the fit of the scalars.
     """
 
     functional: Functional
@@ -37,12 +37,12 @@ class Remainder:
 
     @functools.cached_property
     def chi2(self) -> float:
-        """The sum of squared residuals."""
+        """Sum of squared residuals."""
         return sum_of_squares(dict(self.residuals))
 
     @functools.cached_property
     def films(self) -> list[ResidualFilm]:
-        """Weighted residuals of every fitted variable frame by frame, with the predictions that they belong to."""
+        """Weighted residuals of every fitted variable frame by frame, with the predictions at the same values."""
         films, first = list[ResidualFilm](), self.functional.observations.first_frame
         seen = self.functional.observations.from_first_frame
         for name, values in self.residuals.items():
@@ -70,9 +70,9 @@ class Remainder:
 
             value = sum a b / sqrt(sum a^2 sum b^2),    spread = sqrt(sum a^2 b^2 / (sum a^2 sum b^2))
 
-        The sums run over neighbours a, b in one window that were both observed and fitted. No mean is subtracted,
-        because an offset is structure too. The spread supposes that residuals are independent, not that they are of equal
-        size. Neighbours in time are successive frames, however far apart. Axes with labels (bodies) have no neighbours.
+        The sums run over neighbours a, b in one window that were both observed and fitted. No mean is subtracted, since
+        an offset is structure too. The spread assumes independent residuals, but not of equal size. Neighbours in time
+        are successive frames, however far apart. Axes with labels (bodies) have no neighbours.
 
         Fitting p controls to n values lowers a correlation by up to p / n. Windows that start from noisy data raise it.
 
@@ -91,30 +91,30 @@ class Remainder:
 
     @functools.cached_property
     def taken(self) -> np.ndarray:
-        """An orthonormal basis of the changes that fitted numbers make, (n, k)."""
+        """Orthonormal basis (n, k) of the directions of the fitted scalars."""
         if not self.directions:
             return np.zeros((self.flat(self.residuals).size, 0))
         return np.linalg.qr(np.stack([self.flat(d) for d in self.directions], 1))[0]
 
     def flat(self, values: Residuals) -> np.ndarray:
-        """Values by variable in one vector (n,), in the order of the residuals."""
+        """Values by variable as one vector (n,), in the order of the residuals."""
         return np.concatenate([np.ravel(values[name]) for name in self.residuals])
 
     def beside(self, x: np.ndarray) -> np.ndarray:
-        """A vector (n,), or columns (n, m), without the part that the changes of fitted numbers make."""
+        """A vector (n,), or columns (n, m), projected orthogonally to the directions of the fitted scalars."""
         return x - self.taken @ (self.taken.T @ x)
 
     def replaced(self, flat: np.ndarray) -> "Remainder":
-        """The same with other residuals, given as one vector (n,)."""
+        """A copy with other residuals, given as one vector (n,)."""
         ends = np.cumsum([np.size(r) for r in self.residuals.values()])
         parts = zip(self.residuals.items(), np.split(flat, ends[:-1]), strict=True)
         return dataclasses.replace(self, residuals={name: x.reshape(np.shape(r)) for (name, r), x in parts})
 
     def without_discretisation(self, finer: Sequence[Residuals]) -> "Remainder":
-        """The same without errors of the discretisation, beside what the fitted numbers take up.
+        """A copy without discretisation errors, orthogonal to the directions of the fitted scalars.
 
-        With half the step or cell, an error of order q falls by a factor 2^-q. So the error is -1 to -2 times the change.
-        A multiple beyond that is not an error of the discretisation.
+        If step or cell is halved, an error of order q falls by a factor 2^-q. So the error is -1 to -2 times the
+        change; larger multiples are not discretisation errors.
 
         **Arguments:** `finer`: changes of the residuals with finer steps, and with finer cells.
         """
@@ -126,7 +126,7 @@ class Remainder:
 
 
 def by_frame(functional: Functional, name: str, values: np.ndarray) -> np.ndarray:
-    """Values of a variable (S, I, ...) at the times of the record (T, ...), NaN if nothing was fitted."""
+    """Values of a variable (S, I, ...) at the times of the record, (T, ...); NaN for values that were not fitted."""
     layout = functional.layout
     fitted = np.asarray(functional.fitted(name))[layout.counts]
     out = np.full((functional.observations.ts.size, *values.shape[2:]), np.nan)
@@ -135,7 +135,7 @@ def by_frame(functional: Functional, name: str, values: np.ndarray) -> np.ndarra
 
 
 def grid_axes(functional: Functional, name: str, ndim: int) -> tuple[str, ...]:
-    """Names of the axes along which a field has neighbours in space; empty for lists and fields without a grid."""
+    """Names of the axes along which a field has spatial neighbours; empty for lists and fields without a grid."""
     system = functional.problem.system
     where = system.coords().get(name)
     if where is None or len(where.dims) != ndim or any(where.coords[d].dtype.kind not in "fiu" for d in where.dims):
@@ -144,7 +144,7 @@ def grid_axes(functional: Functional, name: str, ndim: int) -> tuple[str, ...]:
 
 
 def _correlation(values: np.ndarray, fitted: np.ndarray, axis: int) -> Correlation | None:
-    """Correlation between neighbours along an axis; None if there are none, or all residuals are zero."""
+    """Correlation between neighbours along an axis; None without neighbours, or if all residuals are zero."""
     values, fitted = np.moveaxis(values, axis, 0), np.moveaxis(fitted, axis, 0)
     both = fitted[:-1] & fitted[1:]
     a, b = values[:-1][both], values[1:][both]

@@ -1,4 +1,4 @@
-"""Smooth structure in residuals, far weaker than the noise of one value: means over patches, and footprints of a field."""
+"""Tests of residuals for smooth structure far below the noise of one value: patch means, and footprints of a field."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -24,16 +24,16 @@ _MOST_COLUMNS = 12
 
 
 class Structure(NamedTuple):
-    """Smooth structure that one test has looked for in the residuals of a variable.
+    """Result of one test for smooth structure in the residuals of a variable.
 
     **Arguments:**
 
     - `variable`: its name.
-    - `where`: what was averaged, in words that follow "residuals of u": `averaged over 4 frames x 4 points along x`.
-    - `axes`: the axes along which it was averaged; empty for footprints.
-    - `excess`: how far it exceeds what independent noise gives, in standard deviations.
-    - `size`: the root mean square of the structure in units of sigma, 0 if there is less than noise gives; then the
-      excess of patches is not above 0.
+    - `where`: the averaging, in words that follow "residuals of u": `averaged over 4 frames x 4 points along x`.
+    - `axes`: the axes of the averaging; empty for footprints.
+    - `excess`: the excess over independent noise, in standard deviations.
+    - `size`: the root mean square of the structure in units of sigma; 0 if it is below the level of noise, in which
+      case the excess of patches is not above 0.
     """
 
     variable: str
@@ -50,11 +50,11 @@ class ResidualFilm:
     **Arguments:**
 
     - `variable`: its name.
-    - `dims`: names of the axes that have neighbours: `time`, and the axes of a grid.
-    - `residuals` (T, *space): NaN if nothing was fitted. Axes without neighbours are one, the last.
+    - `dims`: names of the axes with neighbours: `time`, and the axes of a grid.
+    - `residuals` (T, *space): NaN for values that were not fitted. Axes without neighbours are merged into the last.
     - `predicted` (T, *space): the model's observations in any unit, NaN if unknown.
-    - `directions` (k, T, *space): changes of residuals that say nothing against the equation, because fitted numbers
-      or finer steps make them.
+    - `directions` (k, T, *space): changes of the residuals that fitted scalars or finer steps can make, and that are
+      therefore no evidence against the equation.
     """
 
     variable: str
@@ -65,27 +65,27 @@ class ResidualFilm:
 
     @property
     def weights(self) -> np.ndarray:
-        """The residuals, zero for values that were not fitted."""
+        """Residuals, with zero for values that were not fitted."""
         return np.nan_to_num(self.residuals)
 
     def without(self, part: np.ndarray) -> "ResidualFilm":
-        """The same film with a part of the residuals taken away."""
+        """The film with a part of the residuals subtracted."""
         return dataclasses.replace(self, residuals=self.residuals - part)
 
 
 def structures(film: ResidualFilm) -> list[Structure]:
     """All tests of one variable for smooth structure.
 
-    A test supposes that residuals are independent with a symmetric distribution, not that they are of equal size. Means
-    are compared with the residuals that they average, so a wrong sigma is no structure.
+    A test assumes that residuals are independent with a symmetric distribution, but not of equal size. Means are
+    compared with the residuals that they average, so a wrong sigma does not count as structure.
 
-    Fitting numbers takes structure away, so a test errs on the side of noise.
+    A fit of scalars removes structure, so a test errs towards noise.
     """
     return [*patches(film), *footprints(film)]
 
 
 def patches(film: ResidualFilm) -> Iterator[Structure]:
-    """Tests of means over patches: of 2, 4, 8, ... neighbours along all axes, in time alone and in space alone.
+    """Tests of means over patches of 2, 4, 8, ... neighbours along all axes, in time alone and in space alone.
 
         T = sum_patches (sum r)^2 / sum r^2
 
@@ -126,7 +126,7 @@ def _shapes(dims: tuple[str, ...], sizes: tuple[int, ...]) -> list[tuple[int, ..
 
 
 def _only(dims: tuple[str, ...], time: bool) -> tuple[bool, ...]:
-    """The axis of time, or all other axes."""
+    """Mask of the time axis, or of all other axes."""
     return tuple((d == "time") == time for d in dims)
 
 
@@ -142,14 +142,14 @@ def _described(dims: tuple[str, ...], along: tuple[int, ...], sizes: tuple[int, 
 
 
 def _sums(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Sums over blocks of a shape; the last along an axis may be smaller."""
+    """Sums over blocks of a shape; the last block along an axis may be smaller."""
     for axis, b in enumerate(shape):
         x = np.add.reduceat(x, np.arange(0, x.shape[axis], b), axis) if b > 1 else x
     return x
 
 
 def deviations(ratio: float, degrees: float) -> float:
-    """Standard deviations of a normal variable that are as unlikely as chi2 per degree of freedom.
+    """Standard deviations of a normal variable with the tail probability of a chi2 per degree of freedom.
 
     Source: E. Wilson, M. Hilferty, PNAS 17:684 (1931), doi:10.1073/pnas.17.12.684.
     """
@@ -158,7 +158,7 @@ def deviations(ratio: float, degrees: float) -> float:
 
 
 def told_from(values: int) -> float:
-    """Size of a constant misfit, in units of the noise, that tests of so many values tell in most cases.
+    """Size of a constant misfit, in units of the noise, that tests of so many values detect in most cases.
 
     Infinite if neither the correlation of neighbours nor a footprint can exceed its limit.
     """
@@ -170,10 +170,11 @@ def told_from(values: int) -> float:
 
 
 def footprints(film: ResidualFilm) -> Iterator[Structure]:
-    """Tests for residuals that follow the predicted field u: 1, u, u^2, its slopes and curvature, each slowly in time.
+    """Tests for residuals proportional to 1, u, u^2, a slope or the curvature of the predicted field u.
 
-    A front that runs ahead leaves its slope, a growth that is too fast leaves u. What fitted numbers explain is
-    projected out of both. The test is the score test with the residuals' own variance.
+    The factor varies slowly in time. A front that is too fast leaves residuals along the slope, and growth that is too
+    fast leaves residuals along u. The directions of fitted scalars are projected out of residuals and functions. This is
+    the score test with the variance of the residuals.
 
     Source: H. White, Econometrica 48:817 (1980), doi:10.2307/1912934.
     """
@@ -220,7 +221,7 @@ def _footprints(film: ResidualFilm, name: str) -> Iterator[Structure]:
 
 
 def _functions(film: ResidualFilm) -> dict[str, np.ndarray]:
-    """Functions of the predicted field, by what they are called."""
+    """Functions of the predicted field, by description."""
     u = film.predicted / max(float(np.nanmax(np.abs(film.predicted), initial=0.0)), np.finfo(float).tiny)
     found = {"a constant": np.ones_like(u), film.variable: u, f"{film.variable}^2": u**2}
     bent = np.zeros_like(u)
@@ -239,6 +240,6 @@ def _scaled(columns: np.ndarray) -> np.ndarray:
 
 
 def basis(columns: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of columns of norm 1 or less, without directions that are nearly nothing."""
+    """Orthonormal basis of columns of norm 1 or less, without negligible directions."""
     left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
     return left[:, sizes > LEFT]

@@ -1,4 +1,4 @@
-"""Verdict on a fit: the one place that decides, and its sentences."""
+"""The verdict on a fit: the only place that decides it, and its sentences."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -61,7 +61,7 @@ _DOUBTS = {
 
 
 def decide(evidence: Assessment) -> Verdict:
-    """Verdict on a fit: that on its worst recording, with the doubts about its intervals."""
+    """Verdict on a fit: the verdict on its worst recording, with the doubts about its intervals."""
     each = {name: _on_recording(one, evidence) for name, one in evidence.recordings.items()}
     name, worst = max(each.items(), key=lambda one: WORDS.index(one[1].word))
     reasons = worst.reasons
@@ -98,23 +98,24 @@ def decide(evidence: Assessment) -> Verdict:
 
 
 def distrust(word: str, noiseless: bool) -> str:
-    """Reason to distrust all intervals of a fit with this verdict; empty without one.
+    """Reason to distrust all intervals of a fit with this verdict; empty if there is none.
 
-    **Arguments:** `noiseless` is whether the data have no noise.
+    **Arguments:** `noiseless`: whether the data have no noise.
     """
     no_noise = "the data have no noise, so residuals are errors of the discretisation and of rounding"
     return _DOUBTS.get(word, no_noise if noiseless else "")
 
 
 def _on_recording(fit: Quality, evidence: Assessment) -> Verdict:
-    """Verdict on the fit of one recording, from all evidence; all findings that hold are named.
+    """Verdict on the fit of one recording from all evidence, with all findings that apply.
 
-    - Residuals miss structure if chi2 per value, a correlation, a test of smooth structure or held-out frames are
-      beyond their limits (`Quality.misses`).
-    - Structure that finer steps and cells take away is the discretisation's, and data that end at a digit end there.
-    - Structure in time alone or in space alone, and size without structure, are the noise's.
-    - Whatever remains is the model's. If the optimizer recognised no minimum, it is so only if J stands still, and
-      fell lately by less than the structure holds.
+    - Residuals miss structure if chi2 per value, a correlation, a test of smooth structure or held-out frames exceed
+      their limits (`Quality.misses`).
+    - Structure that vanishes with finer steps and cells is discretisation error; residuals at the data's digits are
+      rounding.
+    - Structure in time alone or in space alone, and size without structure, belong to the noise.
+    - The rest is a misfit of the model. Without convergence this holds only if J stands still and has lately fallen by
+      less than the structure holds.
     """
     doubtful = fit.misses or not fit.at_minimum
     if not np.isfinite(fit.chi2):
@@ -135,14 +136,14 @@ def _on_recording(fit: Quality, evidence: Assessment) -> Verdict:
 
 
 def _is_discretisation(fit: Quality) -> bool:
-    """Test for residuals whose structure finer steps and cells take away."""
+    """True if finer steps and cells remove the structure of the residuals."""
     if fit.refined is None:
         return False
     return fit.refined.chi2 < (1 - _EXPLAINED) * fit.chi2 or (fit.misses and not fit.refined.misses)
 
 
 def _limited(fit: Quality, evidence: Assessment) -> tuple[str, ...]:
-    """Sentences about a fit whose residuals are errors of the discretisation."""
+    """Sentences about a fit whose residuals are discretisation errors."""
     share = 0.0 if fit.refined is None else 1 - fit.refined.chi2 / fit.chi2
     how = f"finer steps and cells take away {share:.0%} of the squared residuals"
     if share < _EXPLAINED:
@@ -153,7 +154,7 @@ def _limited(fit: Quality, evidence: Assessment) -> tuple[str, ...]:
 
 
 def _fitted(fit: Quality, limit: str) -> Verdict:
-    """Verdict on residuals without structure; `limit` says how far finer steps and cells move the estimates."""
+    """Verdict on residuals without structure; `limit` is the sentence on shifts with finer steps and cells."""
     chi2 = fit.chi2_per_value
     if not fit.joined:
         wider = "question the equation, or state the error that it may make in a window (formulation.continuity)"
@@ -215,7 +216,7 @@ def _noise_alone(fit: Quality) -> Verdict | None:
 
 
 def _strength(fit: Quality, kind: str) -> float:
-    """The surest sign of correlation in time alone or in space alone, in standard deviations; infinite without a test."""
+    """The most significant correlation in time alone or in space alone, in standard deviations; infinite without a test."""
 
     def chosen(axes: Iterable[str]) -> bool:
         return all((axis == "time") == (kind == "time") for axis in axes)
@@ -226,7 +227,7 @@ def _strength(fit: Quality, kind: str) -> float:
 
 
 def _not_converged(fit: Quality) -> Verdict:
-    """Verdict if the optimizer recognised no minimum."""
+    """Verdict if the optimizer did not converge."""
     still = fit.falling < _STANDS_STILL
     why = "the optimizer recognised no minimum"
     if fit.falling == fit.falling:
@@ -249,6 +250,6 @@ def _not_converged(fit: Quality) -> Verdict:
 
 
 def _may_vanish(fit: Quality) -> bool:
-    """Test for structure that holds less of chi2 than the last quarter of the evaluations took away."""
+    """True if the structure holds less of chi2 than the last quarter of the evaluations removed."""
     found = [s.excess for s in (*fit.structured, *fit.suspects)] + [c.value / c.spread for _, _, c in fit.correlated]
     return not (fit.large or fit.unheld or fit.eventful) and bool(np.max(np.square(found)) < fit.falling * fit.chi2)

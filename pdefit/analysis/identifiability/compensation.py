@@ -1,4 +1,4 @@
-"""The direction along which other unknowns compensate a change of one, and its effect on the data."""
+"""Compensation of a change of one unknown by the remaining unknowns, and its effect on the data."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -30,18 +30,17 @@ def compensation(
     by: float = 0.1,
     noise: float = 1.0,
 ) -> Compensation:
-    """Effect of a change of one number, alone and with the remaining unknowns adjusted so that the data hardly change.
+    """Effect of a change of one scalar, alone and with the remaining unknowns adjusted so that the data hardly change.
 
-    The remaining unknowns follow in small steps, each with new normal equations and from there with corrections by
-    Gauss-Newton, so that they go along a curve. They are held by `eps`: unseen directions do not move. If only products
-    are known, they go straight.
+    The remaining unknowns follow a curve in small steps, each with new normal equations and Gauss-Newton corrections.
+    They are damped by `eps`: unseen directions do not move. If only products are known, they follow a straight line.
 
     **Arguments:**
 
     - `objective`, `theta`: the objective and the point, (p,).
-    - `found`: what `identify` found there.
-    - `one`: which of its numbers changes.
-    - `by`: the change, as a part of the number's size; default 0.1.
+    - `found`: the result of `identify` there.
+    - `one`: the scalar that changes.
+    - `by`: the change, relative to the scalar's size; default 0.1.
     - `noise`: the size of the noise in units of the stated sigma; default 1.
     """
     k = int(one.elements[0])
@@ -69,15 +68,15 @@ def with_compensations(
     most: int = 30,
     said: Callable[[int, int, str], None] = lambda done, of, what: None,
 ) -> Identifiability:
-    """The identifiability with the effects of changes of its numbers, the least determined first.
+    """The identifiability with the effects of changes of its scalars, the least determined first.
 
-    The courses are those of the number whose compensation hides most.
+    The courses show the scalar whose change is compensated best.
 
     **Arguments:**
 
-    - `objective`, `theta`, `by`: as of `compensation`.
-    - `found`: what `identify` found there.
-    - `most`: the most numbers that are changed.
+    - `objective`, `theta`, `by`: as in `compensation`.
+    - `found`: the result of `identify` there.
+    - `most`: the largest number of scalars that are changed.
     - `said`: called with the number of finished changes, the number of all, and the next one.
     """
     if objective.controls.nodes:
@@ -97,7 +96,7 @@ def with_compensations(
 
 
 def _recorded(objective: AbstractObjective, theta: Array, residuals: list[dict[str, np.ndarray]]) -> AbstractObjective:
-    """The objective whose data are what the model observes at theta."""
+    """The objective with the model's observations at theta as data."""
     each = iter(residuals)
 
     def recorded(part: Functional, own: Array) -> tuple[Functional, Array]:
@@ -109,7 +108,7 @@ def _recorded(objective: AbstractObjective, theta: Array, residuals: list[dict[s
 def _followed(
     objective: AbstractObjective, theta: Array, found: Identifiability, k: int, by: float
 ) -> Float[np.ndarray, " p"]:
-    """The change of all unknowns in units of their sizes, with k changed and the rest adjusted to a low J."""
+    """The change of all unknowns in units of their sizes: k is changed, the rest is adjusted to minimise J."""
     size, relative = found.scale.size, objective.reweighted(found.sigma)
     others, x, damping = np.arange(size) != k, np.zeros(size), found.eps
     lowest, best, known = np.inf, x, None
@@ -135,13 +134,13 @@ def _followed(
 def traces(
     objective: AbstractObjective, theta: Float[Array, " p"], changes: Sequence[np.ndarray], most: int = 2
 ) -> list[Trace]:
-    """The observed values of the first recording that a change of one control moves most, one of each variable.
+    """The observed values of the first recording that a change of one control moves most, one for each variable.
 
     **Arguments:**
 
     - `objective`, `theta`: the objective and the point, (p,).
-    - `changes`: changes of theta, one control alone and with the remaining unknowns adjusted, (p,) each.
-    - `most`: the most variables.
+    - `changes`: changes of theta, (p,) each: of one control alone, and with the remaining unknowns adjusted.
+    - `most`: the largest number of variables.
     """
     points = [jnp.asarray(theta), *(jnp.asarray(theta) + change for change in changes)]
     part, _ = objective.parts(points[0])[0]

@@ -38,20 +38,20 @@ _ROWS = 16
 
 @dataclasses.dataclass(frozen=True)
 class Identifiability:
-    """The identifiability of all controls.
+    """Identifiability of all controls.
 
     **Arguments:**
 
-    - `controls`: of every number and group.
-    - `eigenvalues`: of the scaled Gauss-Newton matrix, the smallest first; None if it was known by products only.
-    - `scale`: the change of every element of theta that changes its control by as much as this is large, (p,).
-    - `sigma`: by variable the sigma with which J_r^T J_r is that matrix.
+    - `controls`: the result for every scalar and group.
+    - `eigenvalues`: eigenvalues of the scaled Gauss-Newton matrix, the smallest first; None if only products were used.
+    - `scale`: the step in each element of theta that changes its control by the control's own magnitude, (p,).
+    - `sigma`: for each variable the sigma with which J_r^T J_r is the scaled matrix.
     - `eps`: the eigenvalue up to which a direction counts as unseen.
     - `noise`: the size of the noise in units of the stated sigma.
-    - `time_unit`: of the system.
-    - `effects`, `compensated`: by name the effects of changes of numbers, and the courses of the one that the others hide
-      most, which `with_compensations` adds.
-    - `spread`: by name the range of a number over starts that are as good as the best, as a part of its size.
+    - `time_unit`: the time unit of the system.
+    - `effects`, `compensated`: effects of changes of scalars by name, and the courses of the scalar whose change is
+      compensated best; added by `with_compensations`.
+    - `spread`: the range of each scalar over starts as good as the best, relative to its size, by name.
     """
 
     controls: tuple[ControlIdentifiability, ...]
@@ -67,11 +67,11 @@ class Identifiability:
 
     @property
     def by_products(self) -> bool:
-        """A test for an answer by products with the matrix alone."""
+        """True if the result comes from products with the matrix alone."""
         return self.eigenvalues is None
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line for each control."""
+        """Table rows, one for each control."""
         effects, none = ("moved_alone", "moved_compensated"), (None, None)
         moved = {name: (effect.alone, effect.together) for name, effect in self.effects.items()}
         return [
@@ -82,7 +82,7 @@ class Identifiability:
         ]
 
     def curves(self) -> list[dict[str, float]]:
-        """A line for each threshold, with the projections of all controls."""
+        """Table rows, one for each threshold, with the projections of all controls."""
         return [
             {"eps": float(eps)} | {one.control: float(one.curve[i]) for one in self.controls}
             for i, eps in enumerate(THRESHOLDS)
@@ -106,7 +106,7 @@ class Identifiability:
         }
 
     def __str__(self) -> str:
-        """One line for each control: the squared projection, half the interval as a part of its size, and the verdict."""
+        """One line for each control: the squared projection, the relative half width of the interval, and the verdict."""
         across = max((len(c.control) for c in self.controls), default=0)
         return "\n".join(
             f"{c.control:<{across}}  {c.projection:.3f}  {c.known:<10}  {c.verdict}" for c in self.controls
@@ -127,18 +127,18 @@ def identify(
 
         H_kl = 2 / N sum_i gamma_i^-2 (dy_i/dp_k p_k) (dy_i/dp_l p_l)
 
-    The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k the size of
-    the unknown. The published verdict is the squared projection of a control's unit vector on the eigenvectors of H with
-    eigenvalues up to `eps`: above `delta` it is not identifiable. It knows neither the noise nor the number of data. So
-    for numbers their interval at the noise decides (`word`).
+    The sum is over all N fitted values y_i; gamma_i is the largest size of its variable in the data, and p_k the size
+    of the unknown. The published verdict is the squared projection of a control's unit vector on the eigenvectors of H
+    with eigenvalues up to `eps`: above `delta` the control is not identifiable. This ignores the noise and the number
+    of data, so for scalars the interval at the given noise decides (`word`).
 
-    Up to 200 tangents H is a matrix. Beyond, as for unknown fields, the method is matrix-free, with some tens of products
-    for each number and field. The projection is then smooth (`unseen_by_products`), the projection of a field is measured
-    along one random direction, and the interval supposes all unknowns to be known beforehand to their own size. Both have
-    bounds on either side, and a verdict that these leave open is `undecided`. Free node states are marginalised over, and
-    have no row.
+    For up to 200 tangents H is a matrix. For more, as with unknown fields, the method is matrix-free, with some tens of
+    products for each scalar and field. Then the projection is smooth (`unseen_by_products`), the projection of a field
+    is measured along one random direction, and the interval assumes a prior of relative size 1 on all unknowns. Both
+    have bounds on either side, and a verdict that these leave open is `undecided`. Free node states are marginalised
+    over, and have no row.
 
-    The result is local: use it at an estimate, or at a guess for the plan of a measurement. A profile, or starts from
+    The result is local: use it at an estimate, or at a guess when planning a measurement. A profile, or starts from
     many guesses, explore distant values.
 
     **Arguments:**
@@ -147,7 +147,8 @@ def identify(
     - `theta`: the point, (p,).
     - `noise`: the size of the noise in units of the stated sigma; default 1.
     - `eps`, `delta`: the thresholds; default 1e-5 and 0.05.
-    - `products`: the most products for each number and field; default 240. From 60 on they end with the verdict.
+    - `products`: the most products for each scalar and field; default 240. After 60 they end as soon as the verdict
+      stands.
     - `said`: called with the number of finished rows, the number of all, and the name of the next, if products are used.
 
     Source: S. Giampiccolo et al., npj Syst. Biol. Appl. 10:139 (2024).
@@ -173,7 +174,7 @@ def identify(
 
 @dataclasses.dataclass(frozen=True)
 class _Question:
-    """An objective without priors, as stated and in units of the sizes of variables, and the rows of the answer."""
+    """An objective without priors, as stated and in units of the sizes of variables, with the rows of the result."""
 
     data: AbstractObjective
     relative: AbstractObjective
@@ -185,7 +186,7 @@ class _Question:
     delta: float
 
     def by_matrix(self) -> tuple[np.ndarray, list[ControlIdentifiability]]:
-        """The eigenvalues, and the answer for every row."""
+        """The eigenvalues, and the result of every row."""
         both = (np.asarray(normal_equations(f, self.theta)[2]) for f in (self.data, self.relative))
         stated, matrix = (m * np.outer(self.scale, self.scale) for m in both)
         if not (np.all(np.isfinite(stated)) and np.all(np.isfinite(matrix))):
@@ -224,7 +225,7 @@ class _Question:
         return values, found
 
     def by_products(self, most: int, said: Callable[[int, int, str], None]) -> list[ControlIdentifiability]:
-        """The answer for every row."""
+        """The result of every row, from products alone."""
         # a prior of the others' sizes makes an interval shorter: what is left of its own prior decides
         limit, found = HALF * np.sqrt(self.delta), []
         for done, (name, i) in enumerate(self.rows.items()):
@@ -258,7 +259,7 @@ class _Question:
         return found
 
     def _shared(self, name: str, direction: Float[np.ndarray, " p"]) -> dict[str, float]:
-        """The parts of the other rows in a joint change with one."""
+        """Fractions of the other rows in a joint change with one row."""
         squares = {other: float(np.sum(direction[j] ** 2)) for other, j in self.rows.items() if other != name}
         return {other: x / (sum(squares.values()) or 1.0) for other, x in squares.items()}
 
@@ -267,7 +268,7 @@ class _Question:
 
 
 def of_data(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[AbstractObjective, Array]:
-    """The objective without priors and regularizers, and the point that theta is there."""
+    """The objective without priors and regularizers, with theta converted to it."""
 
     def change(part: Functional, own: Array) -> tuple[Functional, Array]:
         items = (c.with_priors(None, None) for c in part.controls.items)
@@ -277,7 +278,7 @@ def of_data(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[Ab
 
 
 def _ranges(objective: AbstractObjective) -> dict[str, Array]:
-    """The sigma with which J_r^T J_r is H before the scaling of unknowns, by variable."""
+    """The sigma, by variable, with which J_r^T J_r is H before the scaling of unknowns."""
     data, found = objective.observations, {}
     for name, sigma in data.sigma.items():
         size = float(np.max(np.abs(np.where(data.mask[name], data.values[name], 0.0)), initial=0.0)) or 1.0
@@ -286,7 +287,7 @@ def _ranges(objective: AbstractObjective) -> dict[str, Array]:
 
 
 def _with_gaps(objective: AbstractObjective, theta: Array, sigma: dict[str, Array]) -> AbstractObjective:
-    """The objective with gaps of free node states as stiff beside data of another sigma as they were before."""
+    """The objective with gaps of free node states that keep their stiffness relative to data of another sigma."""
     if not objective.controls.nodes:
         return objective
     stated = objective.observations.sigma
@@ -300,10 +301,10 @@ def _with_gaps(objective: AbstractObjective, theta: Array, sigma: dict[str, Arra
 
 
 def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.ndarray, " p"]:
-    """The change of every element of theta that changes its control by as much as this is large.
+    """The step in each element of theta that changes its control by the control's own magnitude.
 
     If the transform is linear, arrays have one size, their root mean square, and a value of zero has the size 1 in its
-    unit. Elsewhere each element has its own, since such transforms are for numbers that are known up to a factor.
+    unit. With other transforms each element has its own size, since they are for values known up to a factor.
     """
     sizes, parts = np.asarray(controls.sizes(theta)), []
     for (control, span), part in zip(controls.spans, controls.split(theta), strict=True):
@@ -320,7 +321,7 @@ def relative_sizes(controls: Controls, theta: Float[Array, " p"]) -> Float[np.nd
 
 
 def _rows(controls: Controls) -> dict[str, np.ndarray]:
-    """The elements of theta of every number and group, by name. All arrays of a module are one group."""
+    """Indices in theta of every scalar and group, by name. All arrays of a module form one group."""
     rows = dict[str, list[int]]()
     for control, span in controls.spans:
         root, inside, _ = control.path.partition(".")

@@ -1,4 +1,4 @@
-"""The verdict on one control: the effect of its change on the data, and the controls that compensate it."""
+"""The verdict on one control: the effect of its change on the data, and the compensating controls."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -12,27 +12,27 @@ _LONG = 10
 
 @dataclasses.dataclass(frozen=True)
 class ControlIdentifiability:
-    """The identifiability of a number, or of a group: a network, a field, a long array.
+    """Identifiability of a scalar, or of a group: a network, a field, a long array.
 
     **Arguments:**
 
     - `control`: its name.
     - `elements`: the indices of its elements in theta, (n,).
-    - `projection`: the squared projection of its unit vector on the null space. Of a group it is the mean over its
-      elements, which is the part of its directions that no data see.
+    - `projection`: the squared projection of its unit vector on the null space. For a group it is the mean over its
+      elements: the fraction of its directions that the data do not see.
     - `curve`: the projection for each of `THRESHOLDS`.
-    - `components`: by name the squared components of the projection along each control, itself included. They sum up to
+    - `components`: the squared components of the projection along each control by name, itself included. They sum to
       the projection.
-    - `direction`: the direction of theta, in units of sizes, along which the remaining unknowns compensate a change of a
-      number; of a group what the data do not see of it, (p,).
-    - `known_to`: half the width of the 95 % interval at the noise of the data, as a part of the control's size; infinite
-      if nothing is known, None of a group.
-    - `limit`: the `known_to` from which on a control is not identifiable: 1, and less if it contains a prior.
+    - `direction`: the direction of theta, in units of sizes, along which the remaining unknowns compensate a change of
+      a scalar; for a group its unseen part, (p,).
+    - `known_to`: the half width of the 95 % interval at the noise of the data, relative to the control's size; infinite
+      if the data determine nothing, None for a group.
+    - `limit`: the `known_to` above which a control is not identifiable: 1, and less if it contains a prior.
     - `delta`: the projection above which a control is not identifiable.
     - `projection_at_most`, `known_to_at_most`: their upper bounds if products with the matrix gave bounds; `projection`
       and `known_to` are then the lower ones; None if the matrix was known.
-    - `lengthened`: the ratio of the interval to the interval with all other unknowns held; None of a group.
-    - `shared`: by name the parts of the remaining unknowns in their joint change with the number at the noise.
+    - `lengthened`: the ratio of the interval to the interval with all other unknowns held; None for a group.
+    - `shared`: the fractions of the remaining unknowns in their joint change with the scalar, by name.
     """
 
     control: str
@@ -53,7 +53,7 @@ class ControlIdentifiability:
     def word(self) -> str:
         """The verdict in a word: `identifiable`, `not identifiable`, or `undecided` if more products are needed.
 
-        The noise decides for a number: it is identifiable if its interval is shorter than itself. Of a group the
+        For a scalar the noise decides: it is identifiable if its interval is shorter than its size. For a group the
         published threshold decides.
         """
         if self.known_to is None:
@@ -73,16 +73,16 @@ class ControlIdentifiability:
 
     @property
     def partners(self) -> dict[str, float]:
-        """The other controls that compensate a change of it, the largest first, by their part of the projection.
+        """Controls that compensate a change of this one, with their share of the projection, the largest first.
 
-        They are empty if the control is outside the null space. Parts below a twentieth are left out.
+        The mapping is empty if the control is outside the null space. Shares below a twentieth are left out.
         """
         if max(self.projection, self.projection_at_most or 0.0) <= self.delta:
             return {}
         return _parts({name: x / self.projection for name, x in self.components.items() if name != self.control})
 
     def row(self) -> dict[str, Any]:
-        """Its entries in a table."""
+        """Entries of a table row."""
         names = ("word", "verdict", "projection", "projection_at_most", "known_to", "known_to_at_most", "lengthened")
         return {
             "control": self.control,
@@ -112,18 +112,18 @@ class ControlIdentifiability:
 
 
 def _parts(parts: dict[str, float]) -> dict[str, float]:
-    """The parts above a twentieth, the largest first."""
+    """Shares above a twentieth, the largest first."""
     return {name: x for name, x in sorted(parts.items(), key=lambda p: -p[1]) if x > 0.05}
 
 
 class Compensation(NamedTuple):
-    """The effect of a change of one number, alone and with the others adjusted to it.
+    """Effect of a change of one scalar, alone and with the other unknowns adjusted to it.
 
     **Arguments:**
 
     - `control`: its name.
-    - `change`, `adjusted`: the change of theta alone, and with the others adjusted, (p,).
-    - `alone`, `together`: rms change of what is observed, in units of the noise; infinite where the model blows up.
+    - `change`, `adjusted`: the change of theta alone, and with the other unknowns adjusted, (p,).
+    - `alone`, `together`: rms change of the observed values, in units of the noise; infinite if the model blows up.
     """
 
     control: str
@@ -138,10 +138,10 @@ class Trace(NamedTuple):
 
     **Arguments:**
 
-    - `name`: of the variable, with the number of its element.
+    - `name`: the name of the variable, with the index of its element.
     - `ts`: the times, in the system's time unit, (T,).
-    - `values`: as it is, after the change alone, and after that with the others adjusted, (3, T); NaN where no value is
-      fitted.
+    - `values`: without the change, with the change alone, and with the other unknowns adjusted, (3, T); NaN if no value
+      is fitted.
     """
 
     name: str
@@ -150,13 +150,13 @@ class Trace(NamedTuple):
 
 
 class Courses(NamedTuple):
-    """The courses of observed values with a change of a control that the others compensate.
+    """Courses of observed values under a change of a control that other unknowns compensate.
 
     **Arguments:**
 
     - `control`: its name.
-    - `change`: the change, as a part of its size.
-    - `traces`: one course of each variable.
+    - `change`: the change, relative to the control's size.
+    - `traces`: one course for each variable.
     """
 
     control: str
@@ -164,6 +164,6 @@ class Courses(NamedTuple):
     traces: tuple[Trace, ...]
 
     def record(self) -> dict[str, Any]:
-        """Its entries in a file."""
+        """Entries of a JSON file."""
         each = [{"name": t.name, "times": t.ts, "values": t.values} for t in self.traces]
         return {"control": self.control, "change": self.change, "traces": each}

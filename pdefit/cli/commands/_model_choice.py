@@ -1,4 +1,4 @@
-"""The choice between the models of several runs: what summary.json and the films say of them, as columns and sentences."""
+"""Model selection among several runs, from summary.json and the films, as columns and sentences."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from pdefit.output.store.summary import IntervalsSection, LikelihoodSection
 
 
 def candidate(fit: RunFiles, name: str, numbers: int | None) -> Candidate:
-    """The data of one run for the choice. A run of an older version has no likelihood: all of its numbers count."""
+    """The candidate of one run. A run of an older version has no likelihood: all of its scalars count."""
     summary, stored = fit.summary, fit.summary.likelihood or LikelihoodSection()
     assert summary.fit.chi2 is not None and summary.fit.values is not None
     return Candidate(
@@ -43,13 +43,13 @@ def candidate(fit: RunFiles, name: str, numbers: int | None) -> Candidate:
 def judged(
     candidates: Sequence[Candidate], fits: Sequence[RunFiles], comparable: bool, ahead: Sequence[Mapping[str, Misfit]]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Columns of each run, and the sentences of the conclusion.
+    """Table columns of each run, and the sentences of the conclusion.
 
     **Arguments:**
 
     - `candidates`, `fits`: the runs.
-    - `comparable`: whether all fitted the same values.
-    - `ahead`: misfits of each run at the frames that all forecast, by recording and quantity.
+    - `comparable`: whether all runs fitted the same values.
+    - `ahead`: misfits of each run at the frames that all runs forecast, by recording and quantity.
     """
     columns: list[dict[str, Any]] = [{} for _ in fits]
     held, rms = _held_out(candidates, fits, ahead)
@@ -81,7 +81,7 @@ def judged(
 def _held_out(
     candidates: Sequence[Candidate], fits: Sequence[RunFiles], ahead: Sequence[Mapping[str, Misfit]]
 ) -> tuple[HeldOut | None, list[dict[str, Any]]]:
-    """Misfits at frames that no run was fitted to, in units of the best run's, and by quantity their root mean squares."""
+    """Misfits at frames that no run was fitted to, relative to the best run, and their root mean squares by quantity."""
     quantities: dict[str, list[str]] = {}
     for key in (key for key in ahead[0] if all(key in of for of in ahead)):
         quantities.setdefault(ahead[0][key].quantity.label, []).append(key)
@@ -100,7 +100,7 @@ def _held_out(
 
 
 def _kept_out(fits: Sequence[RunFiles]) -> HeldOut | None:
-    """Misfits at the frames of `holdout`, of which each run keeps chi2; None if they differ, or there are none."""
+    """Misfits at the frames of `holdout`, from the chi2 of each run; None if the frames differ, or there are none."""
     parts = [[of.fit for of in f.summary.recordings.values()] or [f.summary.fit] for f in fits]
     held = [[of.heldout for of in part if of.heldout is not None] for part in parts]
     counts = [sum(of.values or 0 for of in part) for part in held]

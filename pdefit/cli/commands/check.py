@@ -1,4 +1,4 @@
-"""pdefit check FILE: what a data file holds, what looks odd about it, and the configuration that fits it."""
+"""pdefit check FILE: the content of a data file, suspicious features, and a matching configuration."""
 
 import dataclasses
 import textwrap
@@ -44,8 +44,8 @@ def run_check(arguments: list[str], console: Console) -> None:
 
     **Arguments:**
 
-    - `arguments`: the file; `time=NAME` names the variable with the times, `x=NAME y=NAME` those with the coordinates of a
-      list of points, and `picture=false` draws none.
+    - `arguments`: the file; `time=NAME` names the variable with the times, `x=NAME y=NAME` the coordinates of a list of
+      points, and `picture=false` draws no picture.
     """
     source, drawn = _options(arguments)
     _refuse_others(path := source.file)
@@ -80,7 +80,7 @@ def run_check(arguments: list[str], console: Console) -> None:
 
 
 def _options(arguments: list[str]) -> tuple[DataSource, bool]:
-    """The file with its times and coordinates as far as they were named, and whether a picture is drawn."""
+    """The data source with the named times and coordinates, and whether a picture is drawn."""
     files = [a for a in arguments if a.partition("=")[0] not in _OPTIONS]
     if len(files) != 1 or (files[0].startswith("-") or "=" in files[0] and not Path(files[0]).is_file()):
         wrong = next((a.partition("=")[0] for a in files[1:] if "=" in a), None)
@@ -93,7 +93,7 @@ def _options(arguments: list[str]) -> tuple[DataSource, bool]:
 
 
 def _refuse_others(path: Path) -> None:
-    """Refuse files of other kinds, with the command that makes HDF5 of them."""
+    """Refuse files of other kinds, with the command that converts them to HDF5."""
     with open(path, "rb") as file:
         start = file.read(8)
     found = next((other for first, other in _OTHERS.items() if start.startswith(first)), None)
@@ -117,7 +117,7 @@ def _table(found: Survey, path: Path) -> Table:
 
 
 def _times(found: Survey) -> str:
-    """Times in words."""
+    """The times in words."""
     ts, unit = found.ts, with_space(found.time_unit or "1")
     steps = np.diff(ts)
     spacing = (
@@ -127,14 +127,14 @@ def _times(found: Survey) -> str:
 
 
 def _recordings(found: Survey) -> str:
-    """Recordings in words."""
+    """The recordings in words."""
     first, *others = found.recordings
     named = f"{first} to {others[-1]}" if others else first
     return f"{len(found.recordings)} along '{found.axis}', {named}; {first} is looked at"
 
 
 def _about_positions(found: Survey) -> list[str]:
-    """Remarks on positions that a grid of equal cells cannot have, and on those that are not stated."""
+    """Remarks on positions that do not form a grid of equal cells, and on missing positions."""
     remarks = []
     for film in measured(found.films):
         for dim, where in film.positions.items() if film.dims == AXES else ():
@@ -152,7 +152,7 @@ def _about_positions(found: Survey) -> list[str]:
 
 
 def _configuration(found: Survey, vectors: Vectors | None) -> str:
-    """The sections `data` and `system.grid` as YAML, as far as the file states them, and lines that a plugin proposes."""
+    """The sections `data` and `system.grid` as YAML, as far as the file states them, with lines from a plugin."""
     films, window = _proposed(found), dict[str, Any]()
     variables = {field: variable for film in films for field, variable in _variables(film).items()}
     if vectors is not None and vectors.factor is not None and (window := proposal("vectors")):
@@ -183,7 +183,7 @@ def _configuration(found: Survey, vectors: Vectors | None) -> str:
 
 
 def _source(found: Survey, films: list[Film], variables: dict[str, str], arguments: Mapping[str, str]) -> DataSource:
-    """The source of the films by fields, with the arguments of a system that the file holds."""
+    """The data source with films by field, and the system's arguments in the file."""
     sigma = [film.sigma or (film.noise and "auto") for film in films for _ in _variables(film)]
     crops = {film.crop for film in films if film.grid}
     return dataclasses.replace(
@@ -198,7 +198,7 @@ def _source(found: Survey, films: list[Film], variables: dict[str, str], argumen
 
 
 def _filled(proposed: Mapping[str, Any], corners: Mapping[str, Any], time_unit: str | None) -> str:
-    """Lines that a plugin proposes after the section `data`, with the grid and the units of the file in them."""
+    """Lines from a plugin after the section `data`, with the grid and the units of the file filled in."""
     values = {"CORNERS": corners, "LENGTH": corners.get("length_unit"), "TIME": time_unit}
 
     def filled(node: Any) -> Any:
@@ -210,7 +210,7 @@ def _filled(proposed: Mapping[str, Any], corners: Mapping[str, Any], time_unit: 
 
 
 def _about_grid(film: Film, fields: int, vectors: Vectors | None) -> str:
-    """The grid of a film, with comments on what the file does not state."""
+    """The grid of a film as YAML, with comments on missing facts."""
     text = _yaml({"system": {"grid": _grid(film)}})
     lacking = [d for d in AXES[: len(film.grid)] if d not in film.positions]
     text += f"    # extent: [...], the lengths of the box along {', '.join(lacking)}\n" if lacking else ""
@@ -221,9 +221,9 @@ def _about_grid(film: Film, fields: int, vectors: Vectors | None) -> str:
 
 
 def _proposed(found: Survey) -> list[Film]:
-    """The variables that an experiment would take: no standard deviations, and no counts beside them.
+    """Variables for an experiment, without standard deviations and counts.
 
-    Of a film that pdefit wrote they are the observations, or else the truth or the prediction.
+    If pdefit wrote the file, they are the observations, or else the truth or the prediction.
     """
     if "n_done" in found.entries:
         kinds = ([f for f in found.films if f.name.endswith(end)] for end in ("_observed", "_true", "_predicted"))
@@ -232,14 +232,14 @@ def _proposed(found: Survey) -> list[Film]:
 
 
 def _variables(film: Film) -> dict[str, str]:
-    """Variables of the file by field: the film, or each of its components."""
+    """Variables of the file by field: the film itself, or each of its components."""
     if not film.components:
         return {_field(film): film.name}
     return {f"{_field(film)}_{i}": f"{film.name}[{i}]" for i in range(film.components)}
 
 
 def _field(film: Film) -> str:
-    """A name for the field of a variable: the variable's, or u_LABEL for a component on a sphere."""
+    """The field's name for a variable: the variable's name, or u_LABEL for a component on a sphere."""
     name = film.name.rpartition("/")[2]
     entry = name.partition("[")[2].rstrip("]")
     return f"u_{entry}" if entry and film.dims == ANGLES else entry or name
@@ -264,7 +264,7 @@ def _grid(film: Film, corners: bool = False) -> Mapping[str, Any]:
 
 
 def _round(x: float) -> float:
-    """A length without the last digits of round-off."""
+    """A length rounded to 10 digits."""
     return float(f"{x:.10g}")
 
 
@@ -273,7 +273,7 @@ def _yaml(content: Mapping[str, Any]) -> str:
 
 
 def _axes(film: Film) -> list[tuple[str, np.ndarray]]:
-    """Label and positions of each axis of a frame; running numbers if none are stated."""
+    """Label and positions of each axis of a frame; indices if no positions are stated."""
     axes = []
     for number, count in enumerate((*film.grid, *film.shape[len(film.grid) :])):
         dim = "point" if not film.grid else film.dims[number] if number < len(film.dims) else f"axis {number + 1}"
@@ -285,7 +285,7 @@ def _axes(film: Film) -> list[tuple[str, np.ndarray]]:
 
 
 def _draw(found: Survey, path: Path, console: Console) -> None:
-    """Write the picture, and say so."""
+    """Write the picture, and report it."""
     target = Path(f"{path.name}.check.png")
     replaced = " (in place of an earlier one)" if target.exists() else ""
     drawn, looks = Drawn(), []

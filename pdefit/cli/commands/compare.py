@@ -40,7 +40,7 @@ _AT_ONCE = 1 << 23
 
 
 def run_compare(arguments: list[str], console: Console) -> None:
-    """Print runs of the same data side by side, with the model to prefer, and write compare.csv and compare.html.
+    """Print runs of the same data side by side, with the preferred model, and write compare.csv and compare.html.
 
     **Arguments:**
 
@@ -93,7 +93,7 @@ def run_compare(arguments: list[str], console: Console) -> None:
 
 
 def _finished(run: Path) -> RunFiles:
-    """The files of a finished fit; anything else is refused."""
+    """The files of a finished fit; other runs are refused."""
     files = RunFiles(run)
     files.refuse_old()
     if files.verb != "fit":
@@ -113,7 +113,7 @@ def _configuration(fit: RunFiles) -> dict[str, Any]:
 
 
 def _settings(fits: Sequence[RunFiles]) -> dict[str, list[str]]:
-    """Settings that are not the same in all runs: for each key the value of every run."""
+    """Settings that differ between runs: for each key the value of every run."""
     changed = [differences(_configuration(fits[0]), _configuration(fit)) for fit in fits]
     first = {key: before for of in changed for key, (before, _) in of.items()}
     values = {key: [of.get(key, ("", before))[1] for of in changed] for key, before in first.items()}
@@ -121,12 +121,12 @@ def _settings(fits: Sequence[RunFiles]) -> dict[str, list[str]]:
 
 
 def _films(fit: RunFiles) -> dict[str, Path]:
-    """The film of each recording by name; a single one has no name."""
+    """The film of each recording by name; a single recording has an empty name."""
     return {n: RunFiles(f).path("fields.h5") for n, f in (recordings_in(fit.directory) or {"": fit.directory}).items()}
 
 
 def _difference(first: RunFiles, other: RunFiles) -> str:
-    """In what the observations of two runs differ; empty if they are the same wherever both have them."""
+    """The difference between the observations of two runs, in words; empty if common values agree."""
     common, alone, films = set[str](), set[str](), _films(other)
     for one, two in [(lazy_fields(path), lazy_fields(films[n])) for n, path in _films(first).items() if n in films]:
         # the truth counts where it is observed: that of a hidden field has no noise to measure a difference by
@@ -150,7 +150,7 @@ def _difference(first: RunFiles, other: RunFiles) -> str:
 
 
 def _sigma(fit: RunFiles, field: str) -> list[float]:
-    """The smallest and the largest standard deviation of a variable; none if they are unknown or zero."""
+    """The smallest and the largest standard deviation of a variable; empty if they are unknown or zero."""
     known = [x for x in fit.summary.sigma.get(field) or [] if x is not None and x > 0]
     return sorted({min(known), max(known)}) if known else []
 
@@ -161,7 +161,7 @@ def _sigma_in_words(fit: RunFiles) -> dict[str, str]:
 
 
 def _chosen(fits: Sequence[RunFiles], names: Sequence[str], results: Sequence[dict[str, Any]]) -> list[str]:
-    """Sentences that say which model is preferred; what they rest on is added to the results."""
+    """Sentences on the preferred model; their basis is added to the results."""
     try:
         numbers = [result["fitted_numbers"] for result in results]
         each = [candidate(fit, name, n) for fit, name, n in zip(fits, names, numbers, strict=True)]
@@ -175,7 +175,7 @@ def _chosen(fits: Sequence[RunFiles], names: Sequence[str], results: Sequence[di
 
 
 def _misfits(fits: Sequence[RunFiles], ahead: bool = False) -> list[dict[str, Misfit]]:
-    """Misfits of each run at the frames that all fit, or that all forecast, by recording and quantity."""
+    """Misfits of each run at the frames that all runs fit, or that all forecast, by recording and quantity."""
     left: list[dict[str, Misfit]] = [{} for _ in fits]
     for name in [name for name in _films(fits[0]) if all(name in _films(fit) for fit in fits)]:
         with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""pdefit import KIND FILES: files of an instrument become one data file."""
+"""pdefit import KIND FILES: conversion of an instrument's files to one data file."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _SUFFIXES = (".h5", ".hdf5", ".nc")
 
 
 def run_import(arguments: list[str], console: Console) -> None:
-    """Write the frames in files of an instrument into one HDF5 file, and print what it holds.
+    """Write the frames of an instrument's files into one HDF5 file, and print its content.
 
     **Arguments:**
 
@@ -61,7 +61,7 @@ def run_import(arguments: list[str], console: Console) -> None:
 
 
 def _refuse_target(out: Path, force: bool, read: Sequence[str]) -> None:
-    """Refuse a target that exists, unless it may be replaced and is none of the files that are read."""
+    """Refuse a target that exists, unless it may be replaced and is not among the input files."""
     if out.exists() and any(os.path.exists(name) and out.samefile(name) for name in read):
         raise PdefitError(f"out='{out}' is a file that the import reads; choose another out=")
     if out.exists() and (not force or out.is_dir()):

@@ -1,4 +1,4 @@
-"""pdefit list: tables of what there is to choose from."""
+"""pdefit list: tables of the available choices."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +17,7 @@ KINDS = ("experiments", "systems", "solvers", "adjoints", "drivers", "stages")
 
 
 def run_list(kinds: list[str], console: Console) -> None:
-    """Print the tables of these kinds, or all: as lines with tabs where no terminal shows them."""
+    """Print the tables of these kinds, or all; outside a terminal as tab-separated lines."""
     for kind in kinds:
         if kind not in KINDS:
             raise unknown("list", kind, KINDS)
@@ -38,7 +38,7 @@ def run_list(kinds: list[str], console: Console) -> None:
 
 
 def _content(kind: str) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Names of the columns, and the rows, of a table."""
+    """Column names and rows of a table."""
     if kind == "systems":
         return ("name", "parameters (unit)", "what it is", ""), _system_rows()
     if kind == "experiments":
@@ -51,8 +51,8 @@ def _content(kind: str) -> tuple[tuple[str, ...], list[list[str]]]:
 def _system_rows() -> list[list[str]]:
     """Name, parameters, purpose and state of every system.
 
-    They come from the classes, which need JAX: three seconds. They are kept in the user's cache under a digest of all that
-    they are made of, so that only the first call after a change takes so long.
+    They come from the classes, which need JAX: three seconds. They are cached under a digest of their sources, so only
+    the first call after a change takes so long.
     """
     kept = cache_folder("systems") / f"{sources(Path(__file__).parents[2], *packages().values())[:24]}.json"
     with suppress(OSError, PdefitError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""pdefit new: a working plugin, or one file of equations, to start from outside this repository."""
+"""pdefit new: a working plugin, or one file of equations, as a start outside this repository."""
 
 import importlib.util
 import keyword
@@ -61,9 +61,9 @@ def run_new(arguments: list[str], console: Console) -> None:
 
 
 def package_name(name: str) -> str:
-    """Package that a project name stands for: my-fronts becomes my_fronts.
+    """Package name of a project name: my-fronts becomes my_fronts.
 
-    Names that could not be imported are refused.
+    Names that cannot be imported are refused.
     """
     package = name.lower().replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", package):
@@ -78,12 +78,12 @@ def package_name(name: str) -> str:
 
 
 def write_plugin(parent: Path, name: str, package: str) -> Path:
-    """Write the folder of a plugin; it is there as a whole or not at all.
+    """Write the folder of a plugin, completely or not at all.
 
     **Arguments:**
 
-    - `parent`: the folder that it is made in.
-    - `name`, `package`: names of the project and of its package.
+    - `parent`: the parent folder.
+    - `name`, `package`: the names of the project and of its package.
     """
     folder, partial = parent / name, parent / f".{name}.{os.getpid()}.partial"
     if os.path.lexists(folder):
@@ -104,8 +104,8 @@ def write_files(folder: Path, name: str) -> list[Path]:
 
     **Arguments:**
 
-    - `folder`: where they are written.
-    - `name`: of both files, without their endings.
+    - `folder`: the target folder.
+    - `name`: the name of both files, without their endings.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise PdefitError(f"A file of equations expects letters, digits and _ in its name, but got '{name}.py'")
@@ -121,7 +121,7 @@ def write_files(folder: Path, name: str) -> list[Path]:
 
 
 def _write(files: Mapping[Path, str], words: dict[str, str]) -> None:
-    """Write files from their templates, with words in place of placeholders."""
+    """Write files from their templates, with placeholders replaced by words."""
     templates = resources.files("pdefit.cli") / "skeleton"
     for file, template in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""pdefit sweep status, collect and report: the jobs of a sweep as they are, as a table, and as a page."""
+"""pdefit sweep status, collect and report: the jobs of a sweep as a status, a table and a page."""
 
 import time
 
@@ -23,7 +23,7 @@ def run_sweep(arguments: list[str], console: Console) -> None:
 
     **Arguments:**
 
-    - `arguments`: the action, the directory of the sweep, and `watch=true` for a status that goes on.
+    - `arguments`: the action, the directory of the sweep, and `watch=true` to repeat the status.
     """
     action, *rest = arguments or [""]
     if action not in _ACTIONS:
@@ -60,7 +60,7 @@ def _status(sweep: Sweep, watch: bool, console: Console) -> None:
 
 
 def _table(jobs: list[Job]) -> Group:
-    """A line for each job, and the reasons of those that failed or were stopped."""
+    """A row for each job, and the reasons why jobs failed or were stopped."""
     table = Table(box=None, header_style="bold")
     for column in ("job", "state", "iterations", "loss", "seconds", "last sign"):
         table.add_column(column, justify="left" if column in ("job", "state") else "right")

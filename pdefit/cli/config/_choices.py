@@ -1,4 +1,4 @@
-"""Choices in a configuration: if another name is chosen, the keys of the former choice go."""
+"""Choices in a configuration: another name removes the keys of the former choice."""
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any
@@ -15,7 +15,7 @@ _KEPT = {"twin": ("system", "steps")}
 
 
 def replace_by_name(dest: BaseContainer, src: BaseContainer) -> None:
-    """Merge a mapping into another one, as OmegaConf does; one of another name takes its place."""
+    """Merge a mapping into another one, as OmegaConf does; a mapping with another name replaces it."""
     old, new = _name(dest), _name(src)
     # numbers of a system outlast the system: they are the experiment's
     if old and new and old != new and dest._key() != "system":
@@ -27,11 +27,11 @@ def replace_by_name(dest: BaseContainer, src: BaseContainer) -> None:
 
 
 def in_order(given: Sequence[Override], sections: Collection[str]) -> list[Override]:
-    """Overrides of some sections in an order in which another name replaces a former choice, and keys are added to it.
+    """Overrides of some sections, ordered so that another name replaces a former choice before keys are added to it.
 
     **Arguments:**
 
-    - `given`: what was typed, which is changed.
+    - `given`: the typed overrides, changed in place.
     - `sections`: the names of the sections.
     """
     ordered: list[Override] = []
@@ -53,12 +53,12 @@ def in_order(given: Sequence[Override], sections: Collection[str]) -> list[Overr
 
 
 def drop_former(experiment: DictConfig, chosen: Mapping[str, Any], last: Mapping[str, Any], typed: Set[str]) -> None:
-    """Remove the keys that an experiment gives to other choices of groups than the last ones.
+    """Remove the keys that an experiment gives to choices that the command line replaced.
 
     **Arguments:**
 
     - `experiment`: its configuration.
-    - `chosen`, `last`: by group the choice that its keys belong to, and the choice of the whole configuration.
+    - `chosen`, `last`: by group, the choice that the experiment's keys belong to, and the final choice.
     - `typed`: the groups that the command line chooses; an experiment may also choose by a name in the section.
     """
     for group in sorted({*map(str, experiment)} & {*chosen}):
@@ -72,7 +72,7 @@ def drop_former(experiment: DictConfig, chosen: Mapping[str, Any], last: Mapping
 
 
 def _name(node: Any) -> str | None:
-    """The name by which a node chooses."""
+    """The name with which a node makes its choice."""
     content = node._value()
     name = content["name"]._value() if isinstance(content, dict) and "name" in content else content
     # a class may be called by its own name, too

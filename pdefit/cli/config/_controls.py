@@ -32,7 +32,7 @@ def _numbers(node: Any, path: str) -> Any:
 
 
 def _called(base: type, node: Any, path: str) -> Any:
-    """Object of a kind from its name alone, or from its name and the numbers that it takes: `log`, `{logit: [0, 1]}`."""
+    """An object from its name alone, or from its name and its numbers: `log`, `{logit: [0, 1]}`."""
     node = {node: []} if isinstance(node, str) else node
     if not isinstance(node, Mapping) or len(node) != 1:
         raise PdefitError(f"{path} expects a name or one `name: numbers`, but got {node!r}")
@@ -76,27 +76,27 @@ def _guess(node: Any, path: str) -> AbstractGuess:
 
 @dataclasses.dataclass(frozen=True)
 class ControlSettings:
-    """The keys of one control, as of `Control`.
+    """The keys of one control, as in `Control`.
 
     **Arguments:**
 
-    - `transform`: the map to the space of the search: identity, log, log10, logit, softplus or scale.
-    - `guess`: where the fit starts: a number or list, `{perturb: [low, high]}`, or data. perturb is the value of the system
-      (of a twin: the truth) times a random factor; data takes observed values. Without a guess it is the value of the
-      problem, a field of which may come from a file (`data.system`, `initial.path`).
+    - `transform`: the map to search space: identity, log, log10, logit, softplus or scale.
+    - `guess`: the starting point: a number or list, `{perturb: [low, high]}`, or data. perturb is the value of the
+      system (in a twin, the true value) times a random factor; data takes observed values. The default is the value of
+      the problem, whose fields may come from a file (`data.system`, `initial.path`).
     - `bounds`: `[smallest, largest]` value.
-    - `within`: how far the value may move from its guess.
-    - `prior`: knowledge from elsewhere: `{normal: [mean, deviation]}`, `{log_normal: [median, deviation of the logarithm]}`,
-      or measured.
-    - `unit`: compared with the unit that the system declares.
-    - `scale`: size of a typical change, in the space of the search.
-    - `smoothing`: how smooth the unknown field is. A number counts grid cells. `length` is in the unit of the grid,
-      `amplitude` the standard deviation of a prior around the guess (auto: chosen by the data), and `order` that of the
-      fall-off of fine modes.
-      `mean` has by axis a factor of the mean along it, and over `time` a field that depends on time is smoothed, too.
-    - `modes`: makes the unknown field of this many smooth modes; the data choose how smooth it is.
-    - `basis`: what these modes are, waves or polynomials.
-    - `scope`: shared by all recordings, or experiment: each recording has its own.
+    - `within`: the largest distance of the value from its guess.
+    - `prior`: independent knowledge: `{normal: [mean, deviation]}`, `{log_normal: [median, deviation of the
+      logarithm]}`, or measured.
+    - `unit`: the unit, which must agree with the unit that the system declares.
+    - `scale`: the size of a typical change, in search space.
+    - `smoothing`: the smoothness of the unknown field. A number counts grid cells. `length` is in the unit of the grid,
+      `amplitude` is the standard deviation of a prior around the guess (auto: chosen by the data), and `order` sets the
+      decay of fine modes. `mean` holds, by axis, a factor of the mean along it; with `time`, a field that depends on
+      time is smoothed in time, too.
+    - `modes`: the number of smooth modes that represent the unknown field; the data choose how smooth it is.
+    - `basis`: the kind of these modes, waves or polynomials.
+    - `scope`: shared (one for all recordings) or experiment (one for each recording).
     - `estimate`: false keeps the guess.
     """
 

@@ -1,4 +1,4 @@
-"""Hydra's own node: its entries fixed to what they resolve to, and the launchers and sweepers that may run."""
+"""Hydra's own node: its entries fixed to their resolved values, and the permitted launchers and sweepers."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -67,22 +67,22 @@ _OF_HYDRA = re.compile(r"\$\{hydra\.(job\.(name|num|id)|sweep\.(dir|subdir)|run\
 
 
 def check_installed(override: Override) -> None:
-    """Refuse a launcher whose package is missing. Hydra has registered all other launchers before it composes."""
+    """Refuse a launcher whose package is missing. Hydra registers all other launchers before it composes."""
     name = override.value() if override.key_or_group == "hydra/launcher" else None
     if name in SHIPPED["launcher"] and _stored("launcher", str(name)) is None:
         raise PdefitError(f"The launcher {name} is not installed; install it: ./run uv pip install -e '.[cluster]'")
 
 
 def is_own_file(file: str) -> bool:
-    """Test for a launcher or sweeper of the user's own, beside those that are shipped."""
+    """True for a launcher or sweeper file of the user, beside the shipped ones."""
     group, _, name = file.removeprefix("hydra/").rpartition("/")
     return group in SHIPPED and name not in SHIPPED[group]
 
 
 def check_plugin(cfg: DictConfig, group: str) -> None:
-    """Refuse a launcher or sweeper that is not one of Hydra's, or whose parameters take values of an experiment.
+    """Refuse a launcher or sweeper that is not Hydra's, or whose parameters take values of an experiment.
 
-    Parameters may be commands and flags. They are typed on the command line, or stand in a file that it chooses.
+    Parameters may be commands and flags, so they must be typed or stand in a file that the command line chooses.
     """
     path, node = f"hydra.{group}", unresolved(cfg)["hydra"][group]
     shipped = {content["_target_"]: content for name in SHIPPED[group] if (content := _stored(group, name)) is not None}
@@ -98,7 +98,7 @@ def check_plugin(cfg: DictConfig, group: str) -> None:
 
 
 def _stored(group: str, name: str) -> dict[Any, Any] | None:
-    """Parameters of a launcher or sweeper as it was shipped; None if it is not installed."""
+    """Shipped parameters of a launcher or sweeper; None if it is not installed."""
     options = ConfigStore.instance().repo["hydra"].get(group, {})
     found = options.get(f"{name}.yaml")
     return None if found is None else unresolved(OmegaConf.structured(found.node))

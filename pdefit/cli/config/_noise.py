@@ -17,11 +17,11 @@ class NoiseSettings:
 
     **Arguments:**
 
-    - `value`: its standard deviation: the number, or the name of a variable that holds it.
-    - `certain`: whether chi2 alone may decide that the model misses something.
-    - `constant`, `gain`, `relative`: parts of a variance that follows the prediction, as of `PredictedVariance`; `auto`
+    - `value`: its standard deviation: a number, or the name of a variable that holds it.
+    - `certain`: whether chi2 alone may reject the model.
+    - `constant`, `gain`, `relative`: parts of a variance that follows the prediction, as in `PredictedVariance`; `auto`
       estimates one.
-    - `log_normal`: the standard deviation of the logarithm, of which the values are taken; `auto` leaves it open.
+    - `log_normal`: the standard deviation of the logarithm of the values; `auto` estimates it.
     """
 
     value: Annotated[
@@ -44,7 +44,7 @@ class NoiseSettings:
 
     @property
     def variance(self) -> PredictedVariance | None:
-        """The variance that follows the prediction, if it does."""
+        """The variance that follows the prediction; None if the noise is constant."""
         parts = (None if x == AUTOMATIC else float(x) for x in (self.constant, self.gain, self.relative))
         return PredictedVariance(*parts) if self._follows else None
 

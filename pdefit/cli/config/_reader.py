@@ -1,4 +1,4 @@
-"""Reader of configurations by type hints: sections, and objects made from their names and arguments.
+"""Reader of configurations by type hints: sections, and objects made from a name and arguments.
 
 A section is a frozen dataclass. Every other class or function has a name, or is the only one of its kind.
 """
@@ -41,11 +41,11 @@ Made = TypeVar("Made")
 
 
 def make(node: Any, path: str, base: type[Made]) -> Made:
-    """Object that a mapping describes by its name and arguments. Classes of another type are not even called.
+    """The object that a mapping describes by its name and arguments. Classes of another type are not called.
 
     **Arguments:**
 
-    - `node`: the mapping, or the name alone; `path` is where it stands, for errors.
+    - `node`, `path`: the mapping, or the name alone, and its path for errors.
     - `base`: type of the object.
     """
     made = read(base, node, path)
@@ -54,7 +54,7 @@ def make(node: Any, path: str, base: type[Made]) -> Made:
 
 
 def make_or_auto(node: Any, path: str, base: type[Made]) -> Made | None:
-    """Object as of `make`; None for `auto`, if it is still to be chosen."""
+    """Object as in `make`; None for `auto`, if it is still to be chosen."""
     if node in (AUTO, AUTO["name"]):
         return None
     if isinstance(node, Mapping) and node.get("name") == AUTO["name"]:
@@ -64,14 +64,14 @@ def make_or_auto(node: Any, path: str, base: type[Made]) -> Made | None:
 
 
 def read_section(section: type[Made], node: Any, path: str = "") -> Made:
-    """The section that a mapping describes. Null stands for the default of an entry that has one.
+    """The section that a mapping describes. Null stands for an entry's default, if it has one.
 
-    A `ValueError` that the section raises, about several of its entries, becomes one sentence with the path.
+    A `ValueError` of the section about several of its entries becomes one sentence with the path.
 
     **Arguments:**
 
     - `section`: a dataclass, whose fields without a default must be given.
-    - `node`: the mapping; `path` is where it stands, for errors.
+    - `node`, `path`: the mapping, and its path for errors.
     """
     check_keys(section, node, path)
     free = {name for name, p in inspect.signature(section).parameters.items() if p.default is not p.empty}
@@ -79,12 +79,12 @@ def read_section(section: type[Made], node: Any, path: str = "") -> Made:
 
 
 def check_keys(section: Target, node: Any, path: str = "", label: str = "") -> None:
-    """Refuse a node that is no mapping, that lacks an argument of a class or function, or that has another one.
+    """Refuse a node that is no mapping, lacks an argument of a class or function, or has an unknown one.
 
     **Arguments:**
 
-    - `section`: a section, or the class or function that a node names; `label` is then how errors call it.
-    - `node`, `path`: the node, and where it stands.
+    - `section`: a section, or the class or function that a node names; `label` is then its name in errors.
+    - `node`, `path`: the node, and its path for errors.
     """
     if not isinstance(node, Mapping):
         raise PdefitError(f"{path} expects {described(section)}, but got {node!r}")
@@ -121,7 +121,7 @@ def build(target: Target, arguments: Mapping[str, Any], path: str) -> Any:
 
 
 def _called(target: Target, node: Mapping[str, Any], path: str, label: str) -> Any:
-    """Result of a class or function, whose arguments are read by their type hints."""
+    """The result of a class or function whose arguments are read by their type hints."""
     hints, late = argument_hints(target), converted(target)
     arguments = dict[str, Any]()
     for key, value in node.items():
@@ -146,12 +146,12 @@ def _called(target: Target, node: Mapping[str, Any], path: str, label: str) -> A
 
 
 def read(hint: Any, value: Any, path: str, floats: bool = False) -> Any:
-    """Entry of a configuration by its type hint: the first type of a union that the value fits.
+    """An entry of a configuration, read as the first type of a union that it fits.
 
     **Arguments:**
 
-    - `hint`, `value`: the type, and what stands at `path`.
-    - `floats`: whether a whole number becomes a float where one is expected.
+    - `hint`, `value`: the type, and the entry at `path`.
+    - `floats`: whether an integer becomes a float if a float is expected.
     """
     options = _options(hint)
     but, plain = f"got {value!r}", list[Any]()
@@ -174,7 +174,7 @@ def read(hint: Any, value: Any, path: str, floats: bool = False) -> Any:
 
 
 def described(hint: Any) -> str:
-    """The words for what a type hint expects."""
+    """Words for the values that a type hint expects."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     for rule in getattr(hint, "__metadata__", ()):
         said = rule.words if isinstance(rule, Expected) else rule.expected
@@ -202,7 +202,7 @@ def described(hint: Any) -> str:
 
 
 def _inside(hint: Any, value: Any, path: str) -> Any:
-    """Value in which names, and mappings that describe objects, are replaced by these objects."""
+    """A value with names, and mappings that describe objects, replaced by these objects."""
     if isinstance(value, list | tuple):
         return [_inside(hint, v, f"{path}.{i}") for i, v in enumerate(value)]
     bases = classes_in(hint)
@@ -222,7 +222,7 @@ def _inside(hint: Any, value: Any, path: str) -> Any:
 
 
 def _object(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Any:
-    """Object that a mapping describes, of one of these types."""
+    """The object that a mapping describes, of one of these types."""
     arguments = {str(k): v for k, v in node.items() if k not in ("name", "_target_")}
     return build(_target(node, path, bases), arguments, path)
 
@@ -246,7 +246,7 @@ def _target(node: Mapping[str, Any], path: str, bases: tuple[type, ...]) -> Targ
 
 
 def _counts(hint: Any, label: str) -> bool:
-    """Test for a hint of a number of things, which sizes in bytes are not; a section has limits in its own rules."""
+    """True if a hint stands for a count, unlike a size in bytes; a section has limits in its own rules."""
     options = [getattr(option, "__origin__", option) if label else option for option in _options(hint)]
     return int in options and float not in options
 
@@ -261,7 +261,7 @@ def _is_section(hint: Any) -> bool:
 
 
 def _concrete(base: type) -> bool:
-    """Test for a type with one class, which needs no name."""
+    """True for a type with one class, which needs no name."""
     return base is not eqx.Module and not inspect.isabstract(base) and not base.__name__.startswith("Abstract")
 
 

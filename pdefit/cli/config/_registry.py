@@ -1,4 +1,4 @@
-"""Names that a configuration may use, and their classes.
+"""Names of classes in a configuration.
 
 Classes of pdefit and of the libraries below it are listed here by kind. Public classes of a plugin are found
 automatically as `<plugin>/<class in snake case>`, and its systems by their names in `SYSTEMS`. A configuration file
@@ -91,9 +91,9 @@ def time_series(
 
     **Arguments:**
 
-    - `values`, `times`, `sigma`: as of `TimeSeries`, or the names of variables of the file.
+    - `values`, `times`, `sigma`: as in `TimeSeries`, or the names of variables of the file.
     - `path`: the data file.
-    - `method`, `knots`: as of `TimeSeries`.
+    - `method`, `knots`: as in `TimeSeries`.
     """
     given = {"values": values, "times": times, "sigma": sigma}
     named = {word: name for word, name in given.items() if isinstance(name, str)}
@@ -109,13 +109,13 @@ _OURS = ("pdefit", "diffrax", "optax", "optimistix")
 
 
 class Kind(NamedTuple):
-    """Kind of object in a configuration.
+    """A kind of object in a configuration.
 
     **Arguments:**
 
-    - `word`: its name in messages.
-    - `base`: its type.
-    - `classes`: its classes by name. A text is the public name of a class that is loaded when it is looked up.
+    - `word`: the name of the kind in messages.
+    - `base`: the common base class.
+    - `classes`: classes by name. A text is the public name of a class that is loaded when it is looked up.
     """
 
     word: str
@@ -179,7 +179,7 @@ KINDS = (
 
 
 def names(base: type) -> dict[str, Target | str]:
-    """All names that may stand where an object of this type is expected, with their classes or the public names of these."""
+    """All names for objects of a type, with their classes or the public names of these classes."""
     return dict(_names(base, tuple(plugins().items())))
 
 
@@ -199,11 +199,11 @@ def word(base: type) -> str:
 
 
 def lookup(name: str, base: type, path: str) -> Target:
-    """Class of a name, which must be of this type.
+    """The class of a name, which must be of the given type.
 
     **Arguments:**
 
-    - `name`: the name; `path` is where it stands, for errors.
+    - `name`, `path`: the name, and its path for errors.
     - `base`: the type.
     """
     found = names(base)
@@ -228,13 +228,13 @@ def lookup(name: str, base: type, path: str) -> Target:
 
 
 def name_of(target: str) -> str | None:
-    """Name that replaces a `_target_` of pdefit or a library below it; None if there is none."""
+    """The name that replaces a `_target_` of pdefit or a library below it; None if there is none."""
     last = target.rpartition(".")[2]
     return next((n for kind in KINDS for n, t in kind.classes.items() if _loaded(t).__name__ == last), None)
 
 
 def resolve(target: object, path: str) -> Target:
-    """Class or function of a `_target_`: one that a plugin defines itself and exports at its top level."""
+    """The class or function of a `_target_`, which a plugin must define itself and export at its top level."""
     package, _, name = str(target).rpartition(".")
     root = str(target).partition(".")[0]
     if root in _OURS and (known := name_of(str(target))) is not None:
@@ -262,7 +262,7 @@ def resolve(target: object, path: str) -> Target:
 
 
 def _of_plugins(modules: tuple[tuple[str, ModuleType], ...]) -> list[tuple[str, Target]]:
-    """All public classes of plugins, and functions with a hint that they return one, by name."""
+    """All public classes of plugins, and functions whose hint says that they return one, by name."""
     found: list[tuple[str, Target]] = []
     for package, module in modules:
         found += module.SYSTEMS.items()

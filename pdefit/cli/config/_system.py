@@ -1,4 +1,4 @@
-"""The section `system` of a configuration: equations whose arguments may still change."""
+"""The section `system` of a configuration: equations with arguments that may still change."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from pdefit.systems.terms.unknown import with_unknown
 class SystemSettings:
     """Name and arguments of a system; data and twins change some of them before it is built.
 
-    `unknown` among them holds by field the terms that are added to its equation.
+    The argument `unknown` holds, by field, the terms that are added to its equation.
     """
 
     node: Mapping[str, Any]
 
     def build(self) -> AbstractSystem:
-        """The system, whose positive parameters must not be negative."""
+        """The system; its positive parameters must not be negative."""
         node = {key: value for key, value in self.node.items() if key != "unknown"}
         system = make(node, "system", AbstractSystem)
         for name, info in parameters(system).items():
@@ -62,7 +62,7 @@ class SystemSettings:
 
 
 def read_system(node: Any, path: str = "system") -> SystemSettings:
-    """The system that a configuration names."""
+    """The system settings of a configuration."""
     node = {"name": node} if isinstance(node, str) else node
     if not isinstance(node, Mapping) or not {"name", "_target_"} & {*node}:
         raise PdefitError(
@@ -72,7 +72,7 @@ def read_system(node: Any, path: str = "system") -> SystemSettings:
 
 
 def merged(node: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A nested mapping with some entries changed, at any depth; an object of another name takes nothing from the old one."""
+    """A nested mapping with some entries changed, at any depth; an object with another name replaces the old one completely."""
     out = dict(node)
     for key, value in changes.items():
         old = out.get(key)

@@ -1,4 +1,4 @@
-"""Values compared with type hints, and the hints of what a configuration calls."""
+"""Comparison of values with type hints, and the hints of configured classes and functions."""
 
 import dataclasses
 import inspect
@@ -30,12 +30,12 @@ def argument_hints(target: Any) -> dict[str, Any]:
 
 
 def returned(target: Any) -> Any:
-    """Type that a class or function makes; None if a function has no hint of it."""
+    """The type that a class or function returns; None if a function has no such hint."""
     return target if inspect.isclass(target) else argument_hints(target).get("return")
 
 
 def fits(hint: Any, value: Any) -> bool:
-    """Test for a value that fits a type hint; if the hint leaves something open any value fits."""
+    """True if a value fits a type hint; an open hint fits every value."""
     # a class since Python 3.11, but none that has instances
     if hint is Any:
         return True
@@ -94,9 +94,9 @@ def _field_names(target: Any) -> list[str]:
 
 
 def classes_in(hint: Any) -> tuple[type, ...]:
-    """Classes whose objects an argument may be, by its type hint.
+    """Classes of the objects that an argument accepts, by its type hint.
 
-    An array, and whatever the hint leaves open, may be any module, such as a network or an interpolant.
+    An array, or an open hint, accepts any module, such as a network or an interpolant.
     """
     if hint is not Any and inspect.isclass(hint) and typing.get_origin(hint) is None:
         if issubclass(hint, AbstractArray | jax.Array | np.ndarray):

@@ -1,4 +1,4 @@
-"""Names in a configuration: experiments and configurations to choose from, and the names of its sections."""
+"""Names in a configuration: installed experiments, shipped choices, and section names."""
 
 import functools
 import importlib.metadata
@@ -25,7 +25,7 @@ def experiments() -> dict[str, str]:
 
 
 def costs() -> dict[str, str]:
-    """Seconds and memory of the whole command on two cores the first time, for the experiments that state them."""
+    """Seconds and memory of the first run of the whole command on two cores, for experiments that state them."""
     found: dict[str, str] = {}
     for _, folder in configurations():
         for name, comments in _comments(folder / "experiment"):
@@ -35,7 +35,7 @@ def costs() -> dict[str, str]:
 
 
 def choices(group: str) -> dict[str, str]:
-    """Shipped configurations of a group (`solver`, `adjoint`, `driver` ...) with their descriptions, or their names."""
+    """Shipped configurations of a group (`solver`, `adjoint`, `driver` ...) with their descriptions or names."""
     folder = Path(str(resources.files("pdefit_conf"))) / group
     return {name: text or _stands_for(folder / f"{name}.yaml") for name, text in descriptions(folder)}
 
@@ -60,7 +60,7 @@ def _comments(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def version() -> str:
-    """Version of the installed package."""
+    """The installed version of pdefit."""
     return importlib.metadata.version("pdefit")
 
 
@@ -69,7 +69,7 @@ _DEEPEST = 40
 
 
 def section_names() -> set[str]:
-    """Names of the keys and sections that stand at the top of a configuration."""
+    """Names of the keys and sections at the top of a configuration."""
     known = shipped("config.yaml")
     groups = [str(name) for choice in known.pop("defaults") if isinstance(choice, Mapping) for name in choice]
     return {*known, *(g for g in groups if g != "experiment" and " " not in g)} - {"hydra"}
@@ -81,7 +81,7 @@ def _read(name: str) -> str:
 
 
 def shipped(name: str) -> dict[str, Any]:
-    """Configuration that is part of pdefit, with its interpolations unresolved."""
+    """A configuration that is part of pdefit, with its interpolations unresolved."""
     content = OmegaConf.to_container(OmegaConf.create(_read(name)))
     assert isinstance(content, dict)
     return {str(k): v for k, v in content.items()}

@@ -1,4 +1,4 @@
-"""Words of the command line: flags and settings that Hydra reads, files, and what `pdefit --help` prints."""
+"""Words of the command line: flags and settings for Hydra, files, and the text of `pdefit --help`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _SHOWN = "-m (a sweep), --cfg job (shows the configuration), --config-dir FOLDER
 
 
 class NamedFiles(NamedTuple):
-    """Files that stand alone on a command line: one of equations, one of an experiment; None if there is none."""
+    """Files named on a command line: one of equations, one of an experiment; None for a missing one."""
 
     equations: Path | None
     experiment: Path | None
@@ -78,7 +78,7 @@ def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def folders(flags: Sequence[str]) -> list[str]:
-    """Folders of configurations that flags name."""
+    """Configuration folders named by flags."""
     return [value for flag, value in zip(flags, flags[1:], strict=False) if flag in ("-cd", "--config-dir")]
 
 
@@ -89,18 +89,18 @@ def options_among(words: Sequence[str], defaults: Mapping[str, str]) -> tuple[di
 
 
 def of_verb(verb: str, words: Sequence[str]) -> tuple[dict[str, str], list[str], list[str]]:
-    """The own options of a verb that Hydra configures, flags with their values, and settings."""
+    """A verb's own options, its flags with their values, and its settings."""
     options, rest = options_among(words, OPTIONS.get(verb, {}))
     return options, *split(rest)
 
 
 def run_and_options(words: Sequence[str], verb: str, defaults: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
-    """Directory that `RUN key=value ...` names, and the options, of which others are refused.
+    """The directory in `RUN key=value ...`, and the options; unknown options are refused.
 
     **Arguments:**
 
-    - `words`: those after the verb, which errors name.
-    - `defaults`: of the options.
+    - `words`: the words after the verb, which errors repeat.
+    - `defaults`: the defaults of the options.
     """
     directory = named_directory(words, verb, "a run, or a folder of runs", "runs/...")
     chosen, rest = options_among(words[1:], defaults)
@@ -112,19 +112,19 @@ def run_and_options(words: Sequence[str], verb: str, defaults: Mapping[str, str]
 
 
 def named_directory(words: Sequence[str], verb: str, of: str, example: str) -> Path:
-    """The directory that the first word after a verb names; errors say what it is `of`."""
+    """The directory that follows a verb; errors describe it by `of`."""
     if not names_a_run(words):
         raise PdefitError(f"{verb} expects the directory of {of}, e.g. pdefit {verb} {example}")
     return Path(words[0])
 
 
 def names_a_run(words: Sequence[str]) -> bool:
-    """Test for a directory as the first word, which is neither a setting nor a flag."""
+    """True if the first word is a directory, neither a setting nor a flag."""
     return bool(words) and "=" not in words[0] and not words[0].startswith("-")
 
 
 def boolean(value: str, key: str) -> bool:
-    """True or false from the text of an option `key`."""
+    """A boolean from the text of an option; `key` names the option in errors."""
     if value.lower() not in ("true", "false"):
         raise PdefitError(f"{key} expects true or false, but got '{value}'")
     return value.lower() == "true"

@@ -27,10 +27,10 @@ from pdefit.cli.runtime.equations import text_of
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """A block with a global state of Hydra and resolvers of its own.
+    """Context manager with a separate global state of Hydra and separate resolvers.
 
-    Hydra keeps its state in objects of which there is one each, and pdefit replaces the resolver `oc.env`, the loader of
-    YAML and the resolution of texts. After the block, a notebook or a program that uses Hydra finds them as they were.
+    Hydra keeps its state in singletons, and pdefit replaces the resolver `oc.env`, the YAML loader and the resolution of
+    interpolations. All of them are restored after the block, for notebooks and programs that use Hydra.
     """
     # Hydra's own configuration is in the store of structured ones, and so is an experiment in a file
     store: Any = {ConfigStore: copy.deepcopy(ConfigStore.instance())}
@@ -49,7 +49,7 @@ def apart() -> Iterator[None]:
 
 
 def composed(words: Sequence[str]) -> DictConfig:
-    """The configuration that `pdefit fit` composes from these words. It belongs into a block of `apart`.
+    """The configuration that `pdefit fit` composes from these words. Call it inside a block of `apart`.
 
     **Arguments:**
 
@@ -69,7 +69,7 @@ def composed(words: Sequence[str]) -> DictConfig:
 def register_experiment(path: Path) -> str:
     """Add the experiment in a file to the experiments of Hydra; returns its name, the name of the file.
 
-    It is checked as an experiment of a plugin is, and names registered classes only.
+    It is checked like an experiment of a plugin, and may name registered classes only.
     """
     name = path.stem
     if not re.fullmatch(r"\w[\w-]*", name):

@@ -41,9 +41,9 @@ environment_read: list[str] = []
 
 
 def register_resolvers() -> None:
-    """Define `${data:NAME}`, the path of a data file, and `${run_name:}`, a new name for a run; bound what YAML holds.
+    """Define `${data:NAME}` (path of a data file) and `${run_name:}` (a new name for a run), and bound the size of YAML.
 
-    If mappings are merged, one of another name takes the place of the former one.
+    If mappings are merged, a mapping with another name replaces the former one.
     """
     OmegaConf.register_new_resolver("data", lambda name: str(locate(name)), replace=True)
     OmegaConf.register_new_resolver("run_name", run_directory.run_name, use_cache=True, replace=True)
@@ -55,7 +55,7 @@ def register_resolvers() -> None:
 
 
 def _bounded_loader() -> type:
-    """Loader of YAML that refuses a few lines of aliases which stand for millions of entries."""
+    """YAML loader that refuses a few lines of aliases that expand to millions of entries."""
 
     class Bounded(get_yaml_loader()):
         def compose_document(self) -> Any:
@@ -71,7 +71,7 @@ def _bounded_loader() -> type:
 
 
 def _entries(node: yaml.Node, known: dict[int, float]) -> float:
-    """Entries of a node with all aliases followed; a long text counts as several."""
+    """Number of entries of a node with all aliases followed; a long text counts as several."""
     if isinstance(node, yaml.ScalarNode):
         return 1 + len(node.value) // 100
     if id(node) not in known:
@@ -83,7 +83,7 @@ def _entries(node: yaml.Node, known: dict[int, float]) -> float:
 
 
 def _bounded_resolution() -> Callable[..., Any]:
-    """Resolution of an interpolated text that refuses a few entries, each twice the one before, of millions of characters."""
+    """Resolver of interpolated texts that refuses nested doubling to millions of characters."""
     # how many interpolations the present one stands in, and how many were followed for the outermost of them
     depth = followed = 0
 
@@ -104,10 +104,10 @@ def _bounded_resolution() -> Callable[..., Any]:
 
 
 def _environment(name: str, default: str | None = None, *, _node_: Any) -> str | None:
-    """Environment variable, for paths only.
+    """An environment variable, for paths only.
 
-    Anywhere else a configuration from somebody else could write a secret into results. Errors repeat paths, so that of a
-    file must exist: a secret does not.
+    Elsewhere a foreign configuration could write a secret into results. Since errors repeat paths, the path of a file
+    must exist, which a secret does not.
     """
     key = "" if _node_ is None else str(_node_._get_full_key(None))
     is_path = key.rpartition(".")[2] == "path"
@@ -131,8 +131,8 @@ def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[
     **Arguments:**
 
     - `error`: the error.
-    - `overrides`: of the command line, among which a misspelled key is looked for.
-    - `own`: folders of configurations that the command line names.
+    - `overrides`: the overrides of the command line, in which a misspelled key is searched.
+    - `own`: configuration folders named on the command line.
     """
     cause: BaseException | None = error
     while cause is not None:
@@ -184,7 +184,7 @@ def readable(error: BaseException, overrides: Sequence[str] = (), own: Sequence[
 
 
 def _unreadable(override: str) -> PdefitError:
-    """The error for an override that Hydra cannot parse, with what to type instead."""
+    """The error for an override that Hydra cannot parse, with the right form."""
     key, equals, _ = override.partition("=")
     if not equals and override in experiments():
         return PdefitError(f"'{override}' is not of the form key=value; did you mean experiment={override}?")
@@ -198,14 +198,14 @@ def _unreadable(override: str) -> PdefitError:
 
 
 def _quoted(override: str) -> str:
-    """An override whose value is one text, for Hydra and for the shell."""
+    """An override whose value is one text, quoted for Hydra and the shell."""
     key, _, value = override.partition("=")
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return shlex.quote(f'{key}="{escaped}"')
 
 
 def _not_utf8(own: Sequence[str]) -> Path | None:
-    """The first configuration that is not in UTF-8, in the folders of the command line and of plugins."""
+    """The first configuration file that is not UTF-8, in the folders of the command line and of plugins."""
     for folder in (*map(Path, own), *(path for _, path in configurations())):
         for file in sorted(folder.rglob("*.yaml")):
             try:
@@ -218,13 +218,13 @@ def _not_utf8(own: Sequence[str]) -> Path | None:
 
 
 def _standing(path: str, overrides: Sequence[str], own: Sequence[str]) -> Any:
-    """Entry of a configuration without one override, interpolations unresolved."""
+    """An entry of a configuration without one override, interpolations unresolved."""
     found = OmegaConf.select(_without(path, overrides, own), path, throw_on_missing=False)
     return OmegaConf.to_container(found, resolve=False) if OmegaConf.is_config(found) else found
 
 
 def _without(path: str, overrides: Sequence[str], own: Sequence[str]) -> Any:
-    """Configuration of the other overrides, as far as they can be composed."""
+    """The configuration without one override, as far as it can be composed."""
     folders = [f"hydra.searchpath=[{','.join(f'file://{Path(folder).absolute()}' for folder in own)}]"] if own else []
     rest = [o for o in overrides if not o.startswith((f"{path}=", "-", "hydra"))]
     while True:

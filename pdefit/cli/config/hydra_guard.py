@@ -1,15 +1,15 @@
-"""Hydra's own node, composed of what pdefit states and the command line adds.
+"""Hydra's own node, composed from pdefit's values and the command line.
 
 Hydra acts on this node, `hydra`, before a job begins: it makes folders, sets up logging, calls callbacks and starts
-launchers. What files say of it could run any code, so it is left out. The command line may set few of its keys. Values of
-an experiment can still enter where one of these refers to them. The node is checked by the values it resolves to, which
-then replace the texts.
+launchers. Entries of files in it could run any code, so they are left out. The command line may set few of its keys.
+These may still refer to values of an experiment. So the node is checked by its resolved values, which then replace the
+texts.
 
 The guard derives from Hydra's private loader, because the public `hydra.compose` cannot do this:
 
-- It returns the merged configuration, which no longer tells which file stated a key of `hydra`, or to which choice a key
+- It returns the merged configuration, which does not tell which file stated a key of `hydra`, or to which choice a key
   belongs.
-- `hydra.main` composes by itself, once for each job of a sweep, and acts on the result. It takes no other configuration.
+- `hydra.main` composes once for each job of a sweep, and acts on the result. It takes no other configuration.
 - Run directories, logging, sweepers and launchers are therefore reached through `hydra.main` only.
 
 `test_hydra_guard.py` fails if a release of Hydra changes the four private names that are imported.
@@ -68,7 +68,7 @@ _DEEPEST = 60
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Check every configuration after it is composed, and before Hydra sets up logging, callbacks and launchers from it."""
+    """Context manager that checks every composed configuration before Hydra acts on it."""
     # the class is replaced because Hydra has no hook between composing a configuration and acting on it
     setattr(hydra_main, "ConfigLoaderImpl", _Guarded)  # noqa: B010
     try:
@@ -150,7 +150,7 @@ class _Guarded(ConfigLoaderImpl):
         return loaded
 
     def _warn(self, file: str, stated: object) -> None:
-        """Say once what a file states of Hydra, and what to type in its place."""
+        """Report once what a file states about Hydra, and the replacement on the command line."""
         word = "hydra"
         while isinstance(stated, dict) and stated and word.count(".") < 2:
             key, stated = next(iter(stated.items()))
@@ -209,10 +209,10 @@ def _settle(cfg: DictConfig, typed: Sequence[Override], run_mode: RunMode) -> No
 
 
 def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
-    """Directory of a run.
+    """The directory of a run.
 
-    By default, it lies below the folder in which pdefit runs, and may be a link of the user, such as `runs`. Typed on the
-    command line, it may lie anywhere; then values that it interpolates must stay below the part that is typed before them.
+    By default it lies below the working directory, and may be a link of the user, such as `runs`. If typed on the
+    command line, it may lie anywhere; values that it interpolates must then stay below the part typed before them.
     """
     _, group, entry = key.split(".")
     raw = str(unresolved(cfg)["hydra"][group][entry])
@@ -241,7 +241,7 @@ def _directory(cfg: DictConfig, key: str, typed: bool) -> str:
 
 
 def _check_entries(cfg: DictConfig) -> None:
-    """Refuse every `_target_` of the experiment that no configuration may name, and entries that cannot be resolved.
+    """Refuse every forbidden `_target_` of the experiment, and entries that cannot be resolved.
 
     Entries that only a job can resolve are checked when the job uses them.
     """
@@ -276,7 +276,7 @@ def _check_entries(cfg: DictConfig) -> None:
 
 
 def _resolve(target: object, path: str) -> None:
-    """Check a `_target_`. JAX and plugins are loaded only here, because most configurations hold none."""
+    """Check a `_target_`. JAX and plugins are loaded only here, since most configurations have no `_target_`."""
     import jax
 
     from pdefit.cli.config._registry import resolve
@@ -289,7 +289,7 @@ def _resolve(target: object, path: str) -> None:
 
 
 def _refused(path: str) -> PdefitError:
-    """Error for a key of Hydra that may not be set."""
+    """The error for a key of Hydra that may not be set."""
     return PdefitError(f"{path} may not be set; {_remedy(path)}")
 
 

@@ -17,7 +17,7 @@ from pdefit.cli.config.settings import Settings
 
 
 def read_settings(cfg: DictConfig) -> Settings:
-    """Settings of a configuration, checked as far as that is possible without data."""
+    """Settings of a configuration, checked as far as possible without data."""
     node = _plain(cfg)
     if node["members"] is not None and node["recordings"] is not None:
         raise PdefitError("members are fits of their own, and recordings share unknowns; set one of them to null")
@@ -34,7 +34,7 @@ def read_settings(cfg: DictConfig) -> Settings:
 
 
 def _plain(cfg: DictConfig) -> dict[str, Any]:
-    """Configuration as plain Python objects, with all of its sections."""
+    """The configuration as plain Python objects, with all of its sections."""
     try:
         plain = OmegaConf.to_container(cfg, resolve=True)
     # resolvers, and interpolations that contain themselves, may raise any exception
@@ -61,14 +61,14 @@ _MOST = 2000
 
 
 def each_recording(node: Mapping[str, Any], key: str = "recordings") -> str | dict[str, dict[str, Any]]:
-    """The configuration of every recording by its name; empty for a single one.
+    """Configuration of every recording by name; empty for a single recording.
 
-    The name of an axis is returned as it is: it stands for recordings that lie along this axis of one file.
+    The name of an axis is returned unchanged: it stands for recordings along this axis of one file.
 
     **Arguments:**
 
     - `node`: the configuration.
-    - `key`: `recordings` for one fit of all, `members` for a fit of each.
+    - `key`: `recordings` for one fit of all, `members` for one fit of each.
     """
     given = node[key]
     if given is None:
@@ -99,7 +99,7 @@ def check_name(name: str) -> None:
 
 
 def _one(node: Mapping[str, Any], key: str, name: str, changes: Any, number: int) -> dict[str, Any]:
-    """The configuration of one recording. Its random numbers differ from the others'."""
+    """Configuration of one recording. Its random numbers differ from the other recordings'."""
     check_name(name)
     changes = {} if changes is None else changes
     if not isinstance(changes, Mapping):

@@ -1,4 +1,4 @@
-"""Settings: a configuration as frozen records, checked once, which all other rooms of the command line read."""
+"""Settings: a configuration as frozen records, checked once, for all other rooms of the command line."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -53,8 +53,8 @@ class Store:
 
     - `fields`: names of the fields to keep; null for all.
     - `every`: n keeps each n-th frame.
-    - `dtype`: of the numbers.
-    - `budget`: largest size of the file, as "2 GB" or in bytes.
+    - `dtype`: the type of the numbers.
+    - `budget`: the largest size of the file, such as "2 GB", or in bytes.
     """
 
     fields: Annotated[
@@ -70,7 +70,7 @@ class Store:
     budget: Size
 
     def wanted(self, coords: Mapping[str, FieldCoords], frames: int, kinds: int) -> list[str]:
-        """Fields to keep. Unknown names are refused, and a file that would be larger than the budget.
+        """Names of the stored fields. Unknown names, and a file above the budget, are refused.
 
         **Arguments:**
 
@@ -112,11 +112,11 @@ Certificate = Literal["stop", "warn", "end"]
 
 @dataclasses.dataclass(frozen=True)
 class PosteriorSettings:
-    """Uncertainty of unknown fields after the fit.
+    """Settings for the uncertainty of unknown fields after a fit.
 
     **Arguments:**
 
-    - `rank`: the most eigenpairs.
+    - `rank`: the largest number of eigenpairs.
     - `samples`: the number of samples in posterior.h5, up to 10000.
     """
 
@@ -125,7 +125,7 @@ class PosteriorSettings:
 
 
 def _posterior(node: Any, path: str) -> PosteriorSettings | None:
-    """The section `posterior`: the rank of the approximation, or a mapping with the number of samples; null for none."""
+    """The section `posterior`: a rank, or a mapping with the number of samples; null for no posterior."""
     if node is None:
         return None
     return read_section(PosteriorSettings, node if isinstance(node, Mapping) else {"rank": node}, path)
@@ -138,7 +138,7 @@ def _regularizers(node: Any, path: str) -> tuple[AbstractRegularizer, ...]:
 
 
 def choose_devices(given: Any, path: str) -> tuple[int, ...]:
-    """Numbers of the devices that a fit is spread over, none for one device; JAX is told of the kind, or of that one."""
+    """Indices of the devices that share a fit, empty for one device; sets JAX's platform or default device."""
     numbers = given if isinstance(given, list) else []
     counted = bool(numbers) and is_list(numbers, is_whole)
     if not (counted and len({*numbers}) == len(numbers)) and given not in (None, "cpu", "gpu", "all"):
@@ -162,7 +162,7 @@ def choose_devices(given: Any, path: str) -> tuple[int, ...]:
 
 
 def choose_cores(given: Any, path: str) -> int:
-    """The number of cores that share a fit: all that this process may use, or fewer; 1 on a GPU."""
+    """Number of cores that share a fit: all that this process may use, or fewer; 1 on a GPU."""
     if given is not None and not (is_whole(given) and given > 0):
         raise PdefitError(f"{path} expects a number of cores, 1 or more, or null for all, but got {given!r}")
     there = len(jax.local_devices()) if jax.default_backend() == "cpu" else 1
@@ -171,13 +171,13 @@ def choose_cores(given: Any, path: str) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """One experiment, as far as it is known without data. `conf/config.yaml` explains every key.
+    """Settings of one experiment, as far as known without data. `conf/config.yaml` explains every key.
 
-    `solver` is None if one is chosen that suits the equations, `steps` for constant steps, and `dt` for the stable
-    step. `recordings` are the settings of each of many recordings by name, or the axis of the file that they lie along;
-    the other settings are then those of the first, or of all. `members` are the same of many independent fits. `gauge`
-    holds what is fixed of controls that only differences between recordings determine. `device` holds the numbers of
-    devices that share the work; none for one device. `cores` is the number of cores that share it where there is no GPU.
+    `solver` is None for an automatic choice, `steps` for constant steps, and `dt` for the stable step. `recordings` are
+    the settings of each of many recordings by name, or the axis of the file along which they lie; the other settings
+    are then the first recording's, or common. `members` are the same for many independent fits. `gauge` holds the fixed
+    part of controls of which the recordings determine only differences. `device` holds the indices of the devices that
+    share the work; empty for one device. `cores` is the number of cores that share it without a GPU.
     """
 
     # first, because JAX takes its device before it makes an array
@@ -228,11 +228,11 @@ class Settings:
 
     @property
     def shared_by(self) -> list[Any]:
-        """The devices of JAX that stand for `cores`: those of this process, where others work on the fit, too."""
+        """JAX devices that stand for `cores`: those of this process, even if several processes share the fit."""
         return jax.local_devices()[: self.cores]
 
     def choices(self, *also: Kind) -> Choices:
-        """The choices of a run, some of which exclude each other; `also` adds kinds of runs that the settings do not state."""
+        """The choices of a run that may exclude each other; `also` adds kinds of runs that the settings do not state."""
         many: dict[Kind, Any] = {
             "recordings": self.recordings,
             "members": self.members,
@@ -288,7 +288,7 @@ class Job:
     **Arguments:**
 
     - `settings`, `name`: the experiment, and its name for tables and files.
-    - `directory`: of the run.
+    - `directory`: the directory of the run.
     - `console`: the terminal.
     """
 

@@ -1,4 +1,4 @@
-"""Sources of the numbers of an experiment: times, a data file, a twin, an initial state, a table."""
+"""Sources of the data of an experiment: times, a data file, a twin, an initial state, a table."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ _TABLE = Expected("fields, e.g. {position: [[x1, y1], [x2, y2]]}", lambda x: isi
 
 
 def _solver(node: Any, path: str) -> diffrax.AbstractSolver | None:
-    """A solver; None if one is chosen that suits the equations."""
+    """A solver; None for an automatic choice."""
     return make_or_auto(node, path, diffrax.AbstractSolver)
 
 
@@ -43,7 +43,7 @@ Solver = Annotated[diffrax.AbstractSolver | None, Read(_solver)]
 
 @dataclasses.dataclass(frozen=True)
 class Later:
-    """Frames of a twin after those that are fitted: `count` of them up to the time `stop`."""
+    """Frames of a twin after the fitted ones: `count` frames up to the time `stop`."""
 
     stop: Number
     count: Annotated[int, count(1, "set times.forecast=null for no forecast")]
@@ -56,8 +56,8 @@ class Times:
     **Arguments:**
 
     - `start`, `stop`: the time of the initial state and the last frame; null for the first and the last frame of the data.
-    - `count`: number of frames of a twin or a simulation; null for a file.
-    - `fit_until`: the last frame that is fitted; later ones are forecast. null for all.
+    - `count`: the number of frames of a twin or a simulation; null for a file.
+    - `fit_until`: the time of the last fitted frame; later ones are forecast. null fits all.
     - `forecast`: frames that a twin adds after `stop`, to be forecast; null for none.
     """
 
@@ -76,25 +76,26 @@ class Times:
 
     @property
     def last_fitted(self) -> float | None:
-        """Time up to which frames are fitted; None for all of them."""
+        """Time up to which frames are fitted; None if all are fitted."""
         return self.stop if self.fit_until is None and self.forecast is not None else self.fit_until
 
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings(DataSource):
-    """Observations in a file: their source, what is known of their noise, and of the truth.
+    """Observations in a file: their source, their noise, and the truth.
 
     **Arguments:**
 
-    - `sigma`: by field the standard deviation of its noise in the declared unit of the field, or the name of a variable that
-      holds it; `auto` estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent. Noise
-      that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative: auto}` with
-      the parts of the variance constant^2 + gain * m + (relative * m)^2. `{gain: 1, relative: auto}` is that of the negative
-      binomial, for counts that scatter by more than Poisson's law. `log_normal`, or `{log_normal: 0.1}`, compares
-      logarithms. Residuals decide one sigma for each of several variables without any.
-    - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its square is
-      added to that of a stated sigma.
-    - `truth`: true values of controls, for the tables only; a fit does not use them. A list names those whose true
+    - `sigma`: by field the standard deviation of its noise in the field's declared unit, or the name of a variable that
+      holds it; `auto` estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent.
+      Noise that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative:
+      auto}` with the parts of the variance constant^2 + gain * m + (relative * m)^2. `{gain: 1, relative: auto}` is the
+      variance of the negative binomial, for counts that scatter by more than Poisson's law. `log_normal`, or
+      `{log_normal: 0.1}`, compares logarithms. For several variables without a sigma, one sigma each is estimated from
+      residuals.
+    - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its variance is
+      added to the variance of a stated sigma.
+    - `truth`: true values of controls, for tables only; a fit does not use them. A list names controls whose true
       values are in the file.
     """
 
@@ -109,7 +110,7 @@ class DataSettings(DataSource):
 
     @functools.cached_property
     def _noise(self) -> dict[str, NoiseSettings]:
-        """The noise of every field of which more than a number is said."""
+        """Noise of every field whose entry is more than a number."""
         nodes = {n: NAMED.get(s) if is_text(s) else s for n, s in self.given.items()}
         return {
             n: read_section(NoiseSettings, x, f"data.sigma.{n}") for n, x in nodes.items() if isinstance(x, Mapping)
@@ -117,7 +118,7 @@ class DataSettings(DataSource):
 
     @property
     def certain(self) -> bool:
-        """Test for standard deviations that are all known to better than a percent."""
+        """True if all standard deviations are known to better than a percent."""
         return len(self._noise) == len(self.variables) and all(n.certain for n in self._noise.values())
 
     @property
@@ -127,13 +128,13 @@ class DataSettings(DataSource):
 
     @property
     def logarithmic(self) -> dict[str, float | None]:
-        """Fields of which logarithms are compared, with the standard deviations of these where they are stated."""
+        """Fields whose logarithms are compared, with the standard deviations of the logarithms if stated."""
         found = {n: x.log_normal for n, x in self._noise.items() if x.log_normal is not None}
         return {n: None if x == AUTOMATIC else float(x) for n, x in found.items()}
 
     @property
     def stated(self) -> dict[str, Any]:
-        """Standard deviations that are stated, by field."""
+        """Stated standard deviations, by field."""
         plain = {n: self._noise[n].value if n in self._noise else sigma for n, sigma in self.given.items()}
         return {name: sigma for name, sigma in plain.items() if sigma is not None and sigma != AUTOMATIC}
 
@@ -150,7 +151,7 @@ class DataSettings(DataSource):
 
     @property
     def true_values(self) -> Mapping[str, Any] | None:
-        """True values of controls, where they are not in the file."""
+        """True values of controls; None if they are in the file."""
         return self.truth if self.truth and isinstance(self.truth, Mapping) else None
 
 
@@ -161,13 +162,13 @@ class TwinSettings:
     **Arguments:**
 
     - `variant`: `self` or `independent`.
-    - `system`: arguments of the system in which the truth differs.
-    - `refine`: factor by which the grid of the truth is finer, such as 2 or 1.5.
-    - `solver`: of the truth; None for one that suits the equations.
-    - `dt`: step of the truth, in the system's time unit; None for the model's step or the stable one.
-    - `noise`: standard deviation, as a fraction of each variable's range.
-    - `seed`: of the noise.
-    - `steps`: adaptive steps of the truth in place of `dt`; None for constant ones.
+    - `system`: arguments of the true system that differ from the model's.
+    - `refine`: the refinement factor of the truth's grid, such as 2 or 1.5.
+    - `solver`: the solver of the truth; None for an automatic choice.
+    - `dt`: the step of the truth, in the system's time unit; None for the model's step or the stable one.
+    - `noise`: the standard deviation, as a fraction of each variable's range.
+    - `seed`: the seed of the noise.
+    - `steps`: adaptive steps of the truth, in place of `dt`; None for constant steps.
     """
 
     variant: Annotated[str, Expected("self or independent, as twin=self or twin=independent sets it", is_text)]
@@ -184,14 +185,14 @@ class TwinSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-    """Table that the end state of a simulation is compared with.
+    """A table that is compared with the end state of a simulation.
 
     **Arguments:**
 
     - `path`: the file.
     - `column`: its column.
     - `time`: the time of the column, in the system's time unit.
-    - `fields`: by field the names of its rows, nested as the field is.
+    - `fields`: by field the names of its rows, nested as in the field.
     """
 
     path: str
@@ -202,7 +203,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class StateFile:
-    """File whose last frame is the initial state."""
+    """A file whose last frame is the initial state."""
 
     path: Annotated[str, Expected("the name of a file", lambda x: is_text(x) or is_number(x), str)]
 

@@ -25,8 +25,8 @@ class Stages:
     **Arguments:**
 
     - `stages`: the stages.
-    - `open`: whether there is one stage, whose optimizer is still to be chosen.
-    - `limit`: evaluations of that stage, where they are given.
+    - `open`: whether there is one stage without a chosen optimizer.
+    - `limit`: the number of evaluations of that stage, if given.
     """
 
     stages: tuple[Stage, ...]
@@ -40,7 +40,7 @@ def _optimizer(node: Any, path: str) -> AbstractOptimizer | None:
 
 
 def _stop(node: Any, path: str) -> AbstractStop:
-    """The rule of a stage: its name, or its name with the number that it takes."""
+    """The stopping rule of a stage: its name, or its name with its number."""
     given = {node: None} if isinstance(node, str) else node
     if not isinstance(given, Mapping) or len(given) != 1 or not {*given} <= {*_STOPS}:
         raise PdefitError(f"{path} expects {_STOP}, but got {node!r}")
@@ -56,15 +56,15 @@ class StageSettings:
     **Arguments:**
 
     - `optimizer`: the method, such as `{name: lbfgs}`; `auto` leaves it open.
-    - `max_iterations`: the most evaluations of the functional.
-    - `window`: length of windows that start from the data, in the system's time unit; `whole` is one trajectory over
-      the whole record. By default the stage before decides.
-    - `every`: n runs each n-th of the windows.
-    - `until`: the last time that is fitted, in the system's time unit.
+    - `max_iterations`: the largest number of evaluations of the functional.
+    - `window`: the length of windows that start from the data, in the system's time unit; `whole` is one trajectory
+      over the whole record. By default the previous stage decides.
+    - `every`: n uses every n-th window.
+    - `until`: the last fitted time, in the system's time unit.
     - `held`: true keeps a free initial state at its guess.
-    - `nudge`: the part of the way, up to 1, that the observed fields go to the data after each frame.
-    - `reweight`: repeats the stage with sigma from its residuals. `axes` have a sigma for each entry, `rounds` is the
-      most repetitions, and `tolerance` the largest relative change of sigma at the end.
+    - `nudge`: the fraction, up to 1, by which the observed fields are moved towards the data after each frame.
+    - `reweight`: repeats the stage with sigma from its residuals. `axes` have one sigma for each index, `rounds` is the
+      largest number of repetitions, and `tolerance` the relative change of sigma that ends them.
     - `stop`: `noise`, or `{noise: FACTOR}`, ends the stage as soon as the mean squared residual is at most FACTOR (1)
       sigma^2. `holdout`, or `{holdout: PATIENCE}`, ends it at the best score of the frames kept out by `holdout`,
       PATIENCE (10) better points later.
@@ -107,8 +107,8 @@ class StageSettings:
 def read_stages(node: Any, path: str = "stages") -> Stages:
     """Stages in the order in which they are written.
 
-    A stage that is null is left out: so an experiment drops a stage of the experiment that it extends. Stages that an
-    experiment names take the place of the default one, whose optimizer is still to be chosen.
+    A null stage is left out; so an experiment drops a stage of the experiment that it extends. Stages that an
+    experiment names replace the default stage, which has no chosen optimizer.
     """
     if not isinstance(node, Mapping) or all(s is None for s in node.values()):
         raise PdefitError(f"{path} expects at least one stage, e.g. stages=levenberg_marquardt, but got {node!r}")

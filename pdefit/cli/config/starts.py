@@ -8,16 +8,17 @@ from pdefit.inverse.members.draw_starts import Design, Starts, Within
 
 @dataclasses.dataclass(frozen=True)
 class StartsSettings:
-    """Many starts of one fit, or of each of many members.
+    """Several starts of one fit, or of each of many members.
 
     **Arguments:**
 
-    - `when`: always, or needed: only where the fit from the guess leaves a misfit that noise cannot explain.
-    - `count`, `design`: number of starts, and how they are spread: sobol or latin_hypercube.
-    - `within`: what numbers are drawn from: bounds, prior, or spread about the guess by `factor`.
-    - `factor`: that factor.
-    - `by`: what chooses among the optima: loss, or holdout, the frames that `holdout` keeps out of the fit.
-    - `keep`: number of starts that are fitted to the end; 0 for all. Those of members all are.
+    - `when`: always, or needed: only if the fit from the guess leaves a misfit that noise cannot explain.
+    - `count`, `design`: the number of starts, and their design: sobol or latin_hypercube.
+    - `within`: the distribution of the starts: bounds, prior, or a spread about the guess by `factor`.
+    - `factor`: the factor of that spread.
+    - `by`: the criterion that chooses among the optima: loss, or holdout (the frames that `holdout` keeps out of the
+      fit).
+    - `keep`: the number of starts that are fitted to the end; 0 for all. Members keep all.
     """
 
     when: Literal["always", "needed"] = "always"

@@ -1,4 +1,4 @@
-"""Experiments in Python: what `pdefit fit experiment=NAME` works on."""
+"""Experiments in Python: the objects behind `pdefit fit experiment=NAME`."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -20,10 +20,10 @@ from pdefit.cli.runtime.equations import using
 def load_experiment(
     name: str | os.PathLike[str], overrides: Sequence[str] = (), equations: str | os.PathLike[str] | None = None
 ) -> Experiment:
-    """Experiment with its observations, built as `pdefit fit experiment=NAME key=value ...` builds it.
+    """An experiment with its observations, built like `pdefit fit experiment=NAME key=value ...`.
 
-    No run directory is made, and the state of Hydra in this process stays as it was. Relative paths of data files begin
-    at the working directory.
+    No run directory is made, and the state of Hydra in this process is unchanged. Relative paths of data files start
+    from the working directory.
 
     **Arguments:**
 
@@ -31,10 +31,10 @@ def load_experiment(
       `my_equation.yaml`.
     - `overrides`: changed settings as on the command line, such as `["seed=3", "controls.D.guess=2.0"]`.
 
-    - `equations`: path of a file of equations, `my_equation.py`, which is executed; None for installed ones.
+    - `equations`: the path of a file of equations, `my_equation.py`, which is executed; None for installed equations.
 
-    **Errors:** PdefitError where a name or a value is wrong, of an experiment with `members` (`load_members`), or where
-    JAX has no float64.
+    **Errors:** PdefitError for a wrong name or value, for an experiment with `members` (`load_members`), and if JAX has
+    no float64.
     """
     with _settings(name, overrides, equations) as settings:
         if settings.members:
@@ -47,13 +47,13 @@ def load_experiment(
 def load_members(
     name: str | os.PathLike[str], overrides: Sequence[str] = (), equations: str | os.PathLike[str] | None = None
 ) -> MemberExperiment:
-    """Many fits of one kind with their observations, as `pdefit fit experiment=NAME members=...` builds them.
+    """Many fits of one kind with their observations, built like `pdefit fit experiment=NAME members=...`.
 
     **Arguments:**
 
-    - `name`, `overrides`, `equations`: as of `load_experiment`.
+    - `name`, `overrides`, `equations`: as in `load_experiment`.
 
-    **Errors:** PdefitError as of `load_experiment`, or where the experiment has no members.
+    **Errors:** PdefitError as in `load_experiment`, or if the experiment has no members.
     """
     with _settings(name, overrides, equations) as settings:
         if not settings.members:
@@ -65,7 +65,7 @@ def load_members(
 def _settings(
     name: str | os.PathLike[str], overrides: Sequence[str], equations: str | os.PathLike[str] | None
 ) -> Iterator[Settings]:
-    """A block with the settings of an experiment, in which its equations are known."""
+    """Context manager with the settings of an experiment, inside which its equations are registered."""
     demand_float64()
     name = os.fspath(name)
     if name.endswith(".py"):

@@ -1,4 +1,4 @@
-"""Runs in Python: what a run directory holds, as tables, arrays and objects."""
+"""Runs in Python: the content of a run directory as tables, arrays and objects."""
 
 import base64
 import functools
@@ -38,15 +38,14 @@ _MOST_JOBS, _MOST_ROWS = 12, 40
 
 
 def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | None = None) -> "Run":
-    """Run from a directory of `pdefit`: finished, stopped, killed or still going on.
+    """The run in a directory of `pdefit`: finished, stopped, killed or still running.
 
-    Nothing in the directory is executed, and links that lead out of it are not followed.
+    Nothing in the directory is executed, and links out of it are not followed.
 
     **Arguments:**
 
     - `path`: the directory of the run.
-    - `equations`: the file of equations that the run was made with, which `Run.problem` executes; None for installed
-      ones.
+    - `equations`: the equation file of the run, which `Run.problem` executes; None for installed equations.
 
     **Errors:** PdefitError if the directory holds no run, or several.
     """
@@ -65,9 +64,9 @@ def load_run(path: str | os.PathLike[str], equations: str | os.PathLike[str] | N
 
 
 class Run:
-    """Results of a run in its directory. Each part is read on first use, and kept.
+    """Results of a run, read from its directory. Each part is read on first use, and kept.
 
-    A part that does not exist yet is an empty table, or an error with its remedy.
+    A missing part is an empty table, or an error with its remedy.
 
     **Arguments:**
 
@@ -81,17 +80,17 @@ class Run:
 
     @property
     def state(self) -> str:
-        """The state of the run in words: done, running, or interrupted, failed or killed with the reason."""
+        """State of the run in words: done, running, or interrupted, failed or killed with the reason."""
         return self._files.state
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
-        """The content of summary.json; empty as long as there is none."""
+        """Content of summary.json; empty if it does not exist yet."""
         return self._files.as_written("summary.json")
 
     @functools.cached_property
     def parameters(self) -> pandas.DataFrame:
-        """The table of parameters.csv by control: guess, estimate, unit, interval, truth; empty as long as there is none.
+        """Table of parameters.csv by control: guess, estimate, unit, interval, truth; empty if it does not exist yet.
 
         Units are in the column `unit`. Unknown numbers are NaN.
         """
@@ -121,14 +120,14 @@ class Run:
 
     @functools.cached_property
     def fields(self) -> xarray.Dataset:
-        """The complete frames of fields.h5, observed, predicted and true; values are read when they are used."""
+        """Complete frames of fields.h5, observed, predicted and true; values are read when used."""
         if not self._files.has("fields.h5"):
             raise PdefitError(f"'{self.directory}' has no fields.h5 ({self.state}); {self._remedy}")
         return lazy_fields(self._files.path("fields.h5"))
 
     @property
     def figures(self) -> dict[str, Path]:
-        """The paths of its figures by name: `fields`, `parameters`, `convergence` and more."""
+        """Paths of the figures by name: `fields`, `parameters`, `convergence` and more."""
         found = sorted((self.directory / "figures").glob("[!.]*.*"))
         return {path.stem: path for path in found if self._files.has(f"figures/{path.name}")}
 
@@ -136,8 +135,8 @@ class Run:
     def problem(self) -> Problem:
         """The problem at the best point so far: equations, initial state and instrument.
 
-        It is built from the recorded configuration, with observations, and takes the saved point. That takes seconds.
-        Equations and data must be unchanged since the run.
+        It is built from the recorded configuration with its observations, then set to the saved point, which takes
+        seconds. Equations and data must be unchanged since the run.
         """
         demand_float64()
         if self._files.verb not in ("fit", "resume"):
@@ -197,7 +196,7 @@ class Run:
         return table(("parameter", "unit", "estimate", "95 % interval", "truth"), rows, lines) + self._picture()
 
     def _picture(self) -> str:
-        """The main figure, as text inside the page."""
+        """The main figure, embedded in the page."""
         figures = self.figures
         for stem in _MAIN:
             path = next((p for n, p in figures.items() if n.startswith(stem) and p.suffix == ".png"), None)

@@ -1,4 +1,4 @@
-"""Bootstrap of a fit: its intervals beside those of the matrix, in a table of their own."""
+"""Bootstrap of a fit: its intervals in addition to the Gauss-Newton intervals, in a separate table."""
 
 import dataclasses
 from typing import Any
@@ -17,11 +17,11 @@ from pdefit.output.store.tables import number
 
 
 def bootstrap_summary(found: Fit, matrix: Intervals | None, job: Job) -> dict[str, Any] | None:
-    """The section `bootstrap` of summary.json; None without one. It writes bootstrap.csv, a row for each number.
+    """The section `bootstrap` of summary.json; None without one. Writes bootstrap.csv, one row for each scalar.
 
     **Arguments:**
 
-    - `found`, `matrix`: the fit, and its intervals by the Gauss-Newton matrix.
+    - `found`, `matrix`: the fit, and its intervals from the Gauss-Newton matrix.
     - `job`: its run.
     """
     settings, functional = job.settings, found.functional

@@ -1,4 +1,4 @@
-"""Experiments built from settings: all that a fit works on, of one recording or of many."""
+"""Experiments built from settings, for one recording or many."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ from pdefit.systems.terms.unknown import sized_by_data, unknown_terms
 
 
 def build_experiment(settings: Settings) -> Experiment:
-    """The experiment that settings describe. Raises `PdefitError` where its parts do not fit each other."""
+    """The experiment that settings describe. Raises `PdefitError` if its parts do not fit each other."""
     exp = _on_one_device(settings)
     devices = jax.local_devices()
     if processes.joined():
@@ -135,7 +135,7 @@ def build_single(settings: Settings) -> Experiment:
 
 
 def source_of(settings: Settings) -> Source:
-    """The observations that settings name, with all that is known of them."""
+    """The observations that settings name, with all facts about them."""
     if settings.data is not None:
         return from_data(settings, settings.data)
     if settings.twin is not None:
@@ -144,9 +144,9 @@ def source_of(settings: Settings) -> Source:
 
 
 def _with_rule(stage: Stage, window: Observations, held: np.ndarray, ranges: bool) -> Stage:
-    """A stage whose stopping rule knows the data. A rule that they do not allow is refused.
+    """A stage whose stopping rule has the data. A rule that the data do not allow is refused.
 
-    **Arguments:** `ranges` is whether sigma is the range of some data, and not their noise.
+    **Arguments:** `ranges`: whether sigma is the range of some data, and not their noise.
     """
     if isinstance(stage.stop, Noise) and ranges:
         raise PdefitError("stop: noise expects sigma to be the noise; set twin.noise or data.sigma, or remove stop")
@@ -158,7 +158,7 @@ def _with_rule(stage: Stage, window: Observations, held: np.ndarray, ranges: boo
 
 
 def _with_variances(stages: list[Stage], settings: Settings) -> list[Stage]:
-    """The stages, of which the last weighs by the prediction where the noise follows it."""
+    """The stages; the last one weighs residuals by the prediction if the noise follows it."""
     variances = {} if settings.data is None else settings.data.variances
     if not variances:
         return stages
@@ -170,12 +170,12 @@ def _with_variances(stages: list[Stage], settings: Settings) -> list[Stage]:
 
 
 def settings_of_each(settings: Settings, given: str | Mapping[str, Settings]) -> dict[str, Settings]:
-    """The settings of each of many recordings, or members, by name; empty for a single one.
+    """Settings of each of many recordings, or members, by name; empty for a single one.
 
     **Arguments:**
 
-    - `settings`: those of all.
-    - `given`: the entry `recordings` or `members`: settings by name, or the axis of the file that they lie along.
+    - `settings`: the common settings.
+    - `given`: the entry `recordings` or `members`: settings by name, or the axis of the file along which they lie.
     """
     if not isinstance(given, str):
         return dict(given)
@@ -191,9 +191,9 @@ def settings_of_each(settings: Settings, given: str | Mapping[str, Settings]) ->
 
 
 def one_file(settings: Settings, given: str | Mapping[str, Settings]) -> AbstractContextManager[None]:
-    """A block in which the file of many recordings, or members, is opened once.
+    """Context manager in which the common file of many recordings, or members, is opened once.
 
-    **Arguments:** as of `settings_of_each`.
+    **Arguments:** as in `settings_of_each`.
     """
     if settings.data is None or not given or not isinstance(given, str):
         return nullcontext()
@@ -207,7 +207,7 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
 
     **Arguments:**
 
-    - `settings`: those of the first recording.
+    - `settings`: the settings of the first recording.
     - `made`: every recording by name.
     """
     first = next(iter(made.values()))
@@ -239,9 +239,9 @@ def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:
 
 
 def refuse_unseen(masks: Sequence[Mapping[str, Array]]) -> None:
-    """Refuse a variable of which no record has a value.
+    """Refuse a variable that no record has a value of.
 
-    **Arguments:** `masks`: of each recording, or member, where its variables were observed.
+    **Arguments:** `masks`: the masks of observed values of each recording or member, by variable.
     """
     if lost := [name for name in masks[0] if not any(np.any(np.asarray(mask[name])) for mask in masks)]:
         raise PdefitError(f"No record has a value of {', '.join(lost)}; correct data.variables, or remove it there")
@@ -260,7 +260,7 @@ def _with_shared(functional: Functional, first: Functional) -> Functional:
 
 
 def _judged(stage: Stage, made: Mapping[str, Experiment]) -> Stage:
-    """A stage whose stopping rule knows the data of all recordings."""
+    """A stage whose stopping rule has the data of all recordings."""
     if not isinstance(stage.stop, Holdout):
         return stage
     records = tuple(one.source.record.at(slice(0, one.fitted)) for one in made.values())
@@ -268,7 +268,7 @@ def _judged(stage: Stage, made: Mapping[str, Experiment]) -> Stage:
 
 
 def _apart(made: Mapping[str, Experiment]) -> tuple[str, ...]:
-    """A remark about two recordings without a common time."""
+    """Remark about two recordings without a common time."""
     first = max(made, key=lambda name: float(made[name].source.record.ts[0]))
     last = min(made, key=lambda name: float(made[name].source.record.ts[made[name].fitted - 1]))
     if made[first].source.record.ts[0] <= made[last].source.record.ts[made[last].fitted - 1]:
@@ -280,7 +280,7 @@ def _apart(made: Mapping[str, Experiment]) -> tuple[str, ...]:
 
 
 def _named(remarks: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Remarks about all recordings. Each stands once, with the name of a recording where not all share it."""
+    """Remarks about all recordings, without duplicates; a remark not shared by all names a recording."""
     each = dict.fromkeys(remark for told in remarks.values() for remark in told)
     owners = {remark: [name for name, told in remarks.items() if remark in told] for remark in each}
     return tuple(

@@ -1,4 +1,4 @@
-"""Members built from settings: one experiment as a pattern, and for each member its data, guesses and truth."""
+"""Members built from settings: one experiment as a template, and each member's data, guesses and truth."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -35,14 +35,14 @@ _COPIES = 3
 
 @dataclasses.dataclass(frozen=True)
 class MemberExperiment:
-    """Many fits of one kind.
+    """Many independent fits of one kind.
 
     **Arguments:**
 
-    - `first`: the experiment of the first member, with the stages of all.
-    - `members`: their objectives and starts, in the order of `names`.
-    - `names`: of the members.
-    - `truth`: true values in search space, (E, p); NaN where they are unknown.
+    - `first`: the experiment of the first member, with the common stages.
+    - `members`: the objectives and starts, in the order of `names`.
+    - `names`: the names of the members.
+    - `truth`: true values in search space, (E, p); NaN if unknown.
     """
 
     first: Experiment
@@ -51,7 +51,7 @@ class MemberExperiment:
     truth: np.ndarray
 
     def fit(self) -> MemberFits:
-        """The minimum of every member by the stages and starts, as `pdefit fit` finds it, but without a run directory."""
+        """Fit every member by the stages and starts, like `pdefit fit`, but without a run directory."""
         found, starts = self.with_known(fit_members(self.members, self.first.stages)), self.first.starts
         if starts is None:
             return found
@@ -59,20 +59,20 @@ class MemberExperiment:
         return fit_members_again(self.members, found, again, starts.points, self.first.stages, seed=self.first.seed)
 
     def with_known(self, found: MemberFits) -> MemberFits:
-        """Fits of these members that know what is known of their data."""
+        """The fits with the known facts about the members' data attached."""
         return dataclasses.replace(found, known=self.first.known)
 
     def other_starts(self, words: Iterable[str]) -> list[int]:
-        """The numbers of the members that are fitted from other starts: those that noise does not explain, or all.
+        """Indices of members to be fitted from other starts: those with unexplained residuals, or all.
 
-        **Arguments:** `words`: the word of each verdict.
+        **Arguments:** `words`: the word of the verdict on each member.
         """
         always = self.first.starts is not None and self.first.starts.when == "always"
         return [e for e, word in enumerate(words) if always or word != FITTED]
 
 
 def build_members(settings: Settings) -> MemberExperiment:
-    """The members that settings describe. Raises `PdefitError` where one of them does not fit the others."""
+    """The members described by settings. Raises `PdefitError` if they are incompatible."""
     each = settings_of_each(settings, settings.members)
     names = tuple(each)
     first = with_estimated_sigma(build_single(each[names[0]]), "members share one program")
@@ -101,7 +101,7 @@ def build_members(settings: Settings) -> MemberExperiment:
 
 
 def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.ndarray]:
-    """The functional of another member, like the first one but for data and guesses, and its true theta."""
+    """Functional of another member, like the first one except for data and guesses, and its true theta."""
     source = source_of(settings)
     problem, record = cast(source.problem, settings.dtype), source.record
     window = cast(problem.observe.located(fitted_window(settings, record)[2]), settings.dtype)
@@ -130,7 +130,7 @@ def _another(pattern: Functional, settings: Settings) -> tuple[Functional, np.nd
 
 
 def _with_common_step(functionals: list[Functional]) -> list[Functional]:
-    """The functionals with the smallest of the steps that their guesses ask for, where the step was left open."""
+    """The functionals with one common step, the smallest that their guesses need, if the step was left open."""
     first = functionals[0]
     if first.asked_dt is not None or first.steps is not None:
         return functionals

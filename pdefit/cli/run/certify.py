@@ -1,4 +1,4 @@
-"""Certificates of the gradient: before and after a fit, and by themselves as `pdefit certify`."""
+"""Certificates of the gradient: before and after a fit, and for `pdefit certify`."""
 
 import logging
 from pathlib import Path
@@ -33,9 +33,9 @@ _FILE = "certificate.json"
 
 
 class Certificates:
-    """Writer of certificate.json, which also stops a run whose gradient is wrong.
+    """Writer of certificate.json; it stops a run whose gradient is wrong.
 
-    `certificate: stop` ends the run before the fit, and `warn` continues. With `end` only the estimate is tested.
+    `certificate: stop` ends the run before the fit, and `warn` continues. `end` tests only the estimate.
 
     **Arguments:**
 
@@ -57,7 +57,7 @@ class Certificates:
     def end(self, found: fitting.Fit) -> CertificateSection:
         """Certify the objective of the last stage at the estimate.
 
-        A failure is reported by `demand`, when all results are written.
+        A failure is reported by `demand`, after all results are written.
         """
         settings, stage = self._job.settings, self._exp.stages[-1]
         recorded = RunFiles(self._job.directory).content(_FILE)
@@ -70,7 +70,7 @@ class Certificates:
         return CertificateSection(passed=certificate.passed, scope=certificate.scope, reason=certificate.reason)
 
     def demand(self) -> None:
-        """Raise `PdefitError` if a certificate failed, unless failures are only warned of."""
+        """Raise `PdefitError` if a certificate failed, unless the settings ask for warnings only."""
         if self._failed and self._job.settings.certificate != "warn":
             raise PdefitError(f"{self._failed} (certificate=warn goes on all the same)")
 
@@ -85,7 +85,7 @@ class Certificates:
 
 
 def _praise(found: Certificate, where: str) -> str:
-    """Message about a certificate that passed, in one line."""
+    """One-line message about a passed certificate."""
     against = [c for c in found.checks if "differences" in c.name and "finding" in c.detail]
     plain = [c.error for c in against if not c.note]
     agree = f": differences agree to {max(plain):.0e}" if plain else ""
@@ -105,7 +105,7 @@ def _praise(found: Certificate, where: str) -> str:
 
 
 def certified_start(exp: Experiment, job: Job) -> Certificate:
-    """Certificate of the objective of the first stage at its guess; written to certificate.json."""
+    """Certificate of the first stage's objective at its guess, written to certificate.json."""
     functional = fitting.first_functional(exp.functional, exp.stages)
     found = certified(functional, functional.theta0, exp, job.settings, exp.stages[0])
     write_json(job.directory / _FILE, {"start": found.record()})
@@ -120,14 +120,14 @@ def certified(
     stage: fitting.Stage,
     equations: NormalEquations | None = None,
 ) -> Certificate:
-    """Certificate of the objective of a stage, within the cost that the fit of this experiment allows.
+    """Certificate of a stage's objective, at a cost limited by the cost of the fit.
 
     **Arguments:**
 
     - `functional`, `theta` (p,): the objective, and the point in search space.
     - `exp`, `settings`: the experiment.
-    - `stage`: whose optimizer determines what is tested.
-    - `equations`: as of `certify`.
+    - `stage`: the stage whose optimizer determines the tests.
+    - `equations`: as in `certify`.
     """
     return certify(
         functional,
@@ -164,7 +164,7 @@ _KEY = "discretisation"
 
 
 def run_certify(job: Job) -> None:
-    """Certify the gradient of an experiment where its fit would start."""
+    """Certify the gradient of an experiment at the start of its fit."""
     exp = build_experiment(job.settings)
     with checkpoints_in(job.directory, exp.driver):
         found = certified_start(exp, job)
@@ -176,12 +176,11 @@ def run_certify(job: Job) -> None:
 def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
     """Certify the gradient of a run again, at its estimate.
 
-    Equations and data must still be those that the run was certified with.
+    Equations and data must be unchanged since the run was certified.
 
     **Arguments:**
 
-    - `arguments`: the directory of the run; with `discretisation=true` it is also fitted again with finer steps and
-      cells.
+    - `arguments`: the directory of the run; `discretisation=true` also refits it with finer steps and cells.
     """
     chosen, rest = options_among(arguments, {_KEY: "false"})
     refits, (job, saved) = boolean(chosen[_KEY], _KEY), open_run(rest, "certify", console)
@@ -204,7 +203,7 @@ def run_certify_on_a_run(arguments: list[str], console: Console) -> None:
 
 
 def _hashes(directory: Path) -> dict[str, Any]:
-    """Hashes of equations and data that the certificate of a run holds."""
+    """Hashes of equations and data in the certificate of a run."""
     recorded = RunFiles(directory).content(_FILE)
     hashes = (recorded.get("end") or recorded.get("start") or {}).get("hashes")
     if not hashes:

@@ -22,7 +22,7 @@ class Checkpoints:
     **Arguments:**
 
     - `folder`: their folder.
-    - `origin`: what identifies the run. An entry `of` identifies the work.
+    - `origin`: data that identify the run. An entry `of` identifies the work.
     """
 
     folder: Path
@@ -30,19 +30,19 @@ class Checkpoints:
 
     @staticmethod
     def of(job: Job, name: str, work: Any = None, **more: Any) -> "Checkpoints":
-        """The checkpoints of some work in a folder of a run.
+        """Checkpoints of some work in a folder of a run.
 
         **Arguments:**
 
         - `job`, `name`: the run, and the name of the folder.
-        - `work`: what identifies the work; None where the folder holds no other.
-        - `more`: more entries of `origin`.
+        - `work`: identifies the work; None if the folder holds a single piece of work.
+        - `more`: further entries of `origin`.
         """
         run = {"config": origin(job.directory), "max_iterations": job.settings.max_iterations, "hashes": {}}
         return Checkpoints(job.directory / name, run | ({} if work is None else {"of": work}) | more)
 
     def load(self) -> RunState | None:
-        """The last state; None without one, or if it belongs to other work."""
+        """The last saved state; None if there is none, or if it belongs to other work."""
         saved = load_state(self.folder)
         return None if saved is None or saved.origin.get("of") != self.origin.get("of") else saved.state
 
@@ -51,11 +51,11 @@ class Checkpoints:
         save_state(self.folder, Saved(state, self.origin))
 
     def saving(self, bar: MembersProgress, what: str) -> Callable[[MemberProgress], None] | None:
-        """A callback of many fits that shows their progress, saves their state every few seconds, and ends them at a signal.
+        """Callback of many fits that shows progress, saves the state every few seconds, and ends the fits at a signal.
 
-        None in a process that follows another one in these fits, which does all of that.
+        None in a process that follows another one in these fits; the leading process does all of it.
 
-        **Arguments:** `bar`, `what`: the progress, and what is fitted.
+        **Arguments:** `bar`, `what`: the progress bar, and the name of the fits.
         """
         if processes.follows():
             return None

@@ -1,4 +1,4 @@
-"""course.h5: how unknown fields grow sharp, a film over the evaluations of a fit."""
+"""course.h5: the evolution of unknown fields over the evaluations of a fit."""
 
 import contextlib
 from pathlib import Path
@@ -20,16 +20,16 @@ _APART = 1.5
 
 
 class Course:
-    """Writer of course.h5. Frames lie further and further apart, so that a long fit has about a dozen.
+    """Writer of course.h5. The distance of frames grows, so that a long fit has about a dozen.
 
-    Fields are the controls on the points of the grid, or of an initial state. Without any there is no file.
+    Fields are controls on the points of the grid, or of an initial state. Without such controls no file is written.
 
     **Arguments:**
 
-    - `path`: where it is written, anew with each frame.
+    - `path`: the file, rewritten with each frame.
     - `exp`: the experiment.
-    - `dtype`, `title`: of the file.
-    - `keep`: evaluations of an existing file whose frames are kept; 0 for a new file. Frames that cannot be read are left out.
+    - `dtype`, `title`: the number type and title of the file.
+    - `keep`: evaluations of an existing file whose frames are kept; 0 for a new file. Unreadable frames are dropped.
     """
 
     def __init__(self, path: Path, exp: Experiment, dtype: str, title: str, keep: int = 0):
@@ -48,12 +48,12 @@ class Course:
         self._frames = _frames(path, [*self._coords], keep)
 
     def __call__(self, evaluations: int, controls: Controls, theta: np.ndarray, is_last: bool = False) -> None:
-        """Write a frame where it is time for one, and for the last.
+        """Write a frame if one is due, and always the last one.
 
         **Arguments:**
 
-        - `evaluations`: their number.
-        - `controls`, `theta`: those of the stage, and the best point.
+        - `evaluations`: the number of evaluations.
+        - `controls`, `theta`: the controls of the stage, and the best point.
         - `is_last`: whether the fit ends here.
         """
         if not self._coords or not (is_last or evaluations >= _APART * max(self._frames, default=0)):
@@ -75,7 +75,7 @@ class Course:
 
 
 def _frames(path: Path, names: list[str], keep: int) -> dict[int, dict[str, np.ndarray]]:
-    """Frames of an existing file up to an evaluation; none where it is missing, damaged, or of other fields."""
+    """Frames of an existing file up to an evaluation; empty if it is missing, damaged, or holds other fields."""
     with contextlib.suppress(PdefitError, KeyError), open_film(path) as film:
         numbers = [n for n, evaluation in enumerate(film.ts) if evaluation <= keep]
         return {

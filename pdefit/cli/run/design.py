@@ -1,4 +1,4 @@
-"""The design of an experiment before there are data, as `pdefit design`."""
+"""Experimental design before there are data, as `pdefit design`."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _SHOWN, _EACH = 40, {"frame": 1, "field": 6, "place": 1, "recording": 1}
 
 
 def run_design(job: Job, options: dict[str, str]) -> None:
-    """Tell what an experiment would tell before there are data; writes design.json, design.csv and a figure."""
+    """Predict the intervals of an experiment before there are data; writes design.json, design.csv and a figure."""
     if job.settings.members:
         raise PdefitError("design works on one fit; set members=null, and data.path to one of the files")
     if (at := options["at"]) not in ("guess", "truth"):

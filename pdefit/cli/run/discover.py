@@ -1,4 +1,4 @@
-"""Formulas in the place of the learned terms of a run, as `pdefit discover`."""
+"""Formulas for the learned terms of a run, as `pdefit discover`."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ _DEFAULTS = {"degree": "3", "functions": "none", "formulas": "none", "most": "6"
 
 
 def run_discover(arguments: list[str], console: Console) -> None:
-    """Find formulas in the place of the learned terms of a run, and write terms.csv, a figure and formulas.yaml."""
+    """Find formulas for the learned terms of a run, and write terms.csv, a figure and formulas.yaml."""
     options, rest = options_among(arguments, _DEFAULTS)
     job, saved = open_fit(rest, "discover", console)
     exp = build_experiment(job.settings)
@@ -61,7 +61,7 @@ def _listed(text: str) -> list[str]:
 
 
 def _experiment(directory: Path, found: Discovery) -> str:
-    """The experiment of a run with the best terms in the place of what was learned, and their constants as controls."""
+    """The experiment of a run with the best formulas for its learned terms, and their constants as controls."""
     whole = OmegaConf.to_container(OmegaConf.load(directory / ".hydra" / "config.yaml"))
     assert isinstance(whole, dict)
     system, controls = whole["system"], whole["controls"]

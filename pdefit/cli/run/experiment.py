@@ -1,4 +1,4 @@
-"""The record of an experiment: all that a fit works on."""
+"""The record of an experiment: observations, objective and stages of a fit."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -34,23 +34,23 @@ _NOISELESS = 1e-3
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Experiment:
-    """All that a fit works on: observations, the objective, and the stages of its minimisation.
+    """An experiment: observations, the objective, and the stages of its minimisation.
 
-    Of many recordings, `fitted`, `truth`, `held` and `source` are those of the first, but for what `source` knows of the
-    noise; each has its own in `recordings`.
+    For many recordings, `fitted`, `truth`, `held` and `source` belong to the first one, except for the noise in
+    `source`; each recording has its own in `recordings`.
 
     **Arguments:**
 
     - `functional`: the objective, on the first `fitted` observations of `source.record`.
-    - `stages`: of the fit.
-    - `source`: the observations, with all that is known of them.
-    - `fitted`: the number of times that are fitted.
-    - `truth`: the problem at true values; None where none are known.
-    - `held`: indices of frames kept out of the fit.
+    - `stages`: the stages of the fit.
+    - `source`: the observations, with all facts about them.
+    - `fitted`: the number of fitted times.
+    - `truth`: the problem at true values; None if unknown.
+    - `held`: indices of the frames kept out of the fit.
     - `driver`: evaluates the functional.
-    - `choices`: messages about what was chosen automatically, and why.
-    - `remarks`: messages about what looks odd in the data.
-    - `max_iterations`: bound on the evaluations of all stages together; None for that of the stages.
+    - `choices`: messages about automatic choices and their reasons.
+    - `remarks`: messages about suspicious data.
+    - `max_iterations`: bound on the evaluations of all stages together; None for the stages' own bounds.
     - `recordings`: many recordings by name; empty for one.
     - `starts`, `seed`: other starts of the fit, and the seed of their design; None for the guess alone.
     """
@@ -71,12 +71,12 @@ class Experiment:
 
     @property
     def each(self) -> "dict[str, Experiment]":
-        """Every recording by name; a single one has none."""
+        """Every recording by name; a single recording has an empty name."""
         return dict(self.recordings) or {"": self}
 
     @property
     def first(self) -> Functional:
-        """The functional of the only recording, or of the first."""
+        """The functional of the only, or the first, recording."""
         return self.functional.parts(self.functional.theta0)[0][0]
 
     def alone(self, verb: str) -> Functional:
@@ -87,35 +87,35 @@ class Experiment:
 
     @property
     def frames(self) -> int:
-        """The number of fitted times, of many recordings together, without those before the first frame."""
+        """Total number of fitted times of all recordings, without times before the first frame."""
         return sum(one.fitted - one.source.record.first_frame for one in self.each.values())
 
     @property
     def forecasts(self) -> bool:
-        """Whether frames are kept for the forecast."""
+        """True if frames are kept for the forecast."""
         return any(one.fitted < one.source.record.ts.size for one in self.each.values())
 
     @property
     def estimated(self) -> dict[str, bool]:
-        """The variables whose sigma residuals decide, because a stage does so or nobody stated it.
+        """Variables whose sigma is estimated from residuals, because a stage does so or no sigma was stated.
 
-        Each with whether all recordings share it.
+        Each has a flag: whether all recordings share the sigma.
         """
         rules, unstated = [s.reweight for s in self.stages if s.reweight is not None], self.source.unstated
         return {n: n in unstated for n in self.first.observed if n in unstated or any(r.estimates(n) for r in rules)}
 
     @property
     def sigma_stated(self) -> bool:
-        """Whether the noise of every fitted variable was stated.
+        """True if the noise of every fitted variable was stated.
 
-        It was not where sigma was estimated from the data, or where a twin has no noise and sigma is only a weight.
+        It is false if sigma was estimated from the data, or if a twin has no noise and sigma is only a weight.
         """
         unsure = any(name in self.source.noise for name in self.first.observed)
         return not (self.estimated or self.source.noiseless or unsure)
 
     @property
     def known(self) -> Known:
-        """The facts about the data that the verdict rests on; of many recordings each has its own."""
+        """Facts about the data that the verdict uses; each of many recordings has its own."""
         # a sigma made from residuals, or a doubtful estimate, makes chi2 about 1, which proves nothing
         doubtful = any(self.source.noise[n].error > _KNOWN_TO for n in self.first.observed if n in self.source.noise)
         rules = [s.reweight for s in self.stages if isinstance(s.reweight, ByPrediction)]
@@ -133,11 +133,11 @@ class Experiment:
         )
 
     def with_known(self, found: Fit[Objective]) -> Fit[Objective]:
-        """A fit of this experiment that knows what is known of its data."""
+        """The fit with the known facts about its data attached."""
         return dataclasses.replace(found, known={name: one.known for name, one in self.each.items()})
 
     def fit(self, callback: Callable[[Progress], None] | None = None) -> Fit[AbstractObjective]:
-        """The minimum of the objective by the stages and starts, as `pdefit fit` finds it, but without a run directory.
+        """Fit by the stages and starts, like `pdefit fit`, but without a run directory.
 
         **Arguments:**
 
@@ -162,19 +162,19 @@ class Experiment:
 
     @property
     def judge_of_starts(self) -> AbstractObjective | None:
-        """The objective of the frames that are kept out of the fit, where these choose among starts; else None."""
+        """The objective of held-out frames, if they choose among starts; else None."""
         if self.starts is None or self.starts.by != "holdout":
             return None
         return Holdout(self.source.record.at(slice(0, self.fitted))).judged(self.functional)
 
     def unexplained(self, found: Fit) -> bool:
-        """Test for a misfit that noise cannot explain, as of a fit that ended in a wrong minimum."""
+        """True if noise cannot explain the misfit, as after a fit that ended in a wrong minimum."""
         chi2 = sum(sum_of_squares(part.residuals) for part in found.recordings)
         level = _NOISELESS**2 if self.source.noiseless else LARGEST_CHI2
         return not chi2 <= level * found.functional.observed_values
 
     def _repr_html_(self) -> str:
-        """Controls with their guesses and true values, and what they are fitted to, for notebooks."""
+        """Controls with their guesses and true values, and the data of the fit, for notebooks."""
         functional = self.functional
         guess = functional.controls.values(functional.theta0)
         rows = [
@@ -196,12 +196,12 @@ class Experiment:
         )
 
     def axes(self, control: BoundControl) -> FieldCoords:
-        """The axes of a control in files, as `Problem.axes` states them, or running numbers."""
+        """Axes of a control in files, as `Problem.axes` states them, or indices."""
         stated = self.first.problem.axes(control.name, control.shape, control.unit)
         return stated or FieldCoords.numbered(file_name(control.path), control.shape, control.unit)
 
     def true_value(self, control: BoundControl) -> np.ndarray | None:
-        """The true value of a control of the fit, in its unit; None where it is unknown."""
+        """True value of a control of the fit, in its unit; None if unknown."""
         if self.recordings:
             one = [*self.recordings.values()][control.recording or 0]
             return one.true_value(next(c for c in one.functional.controls.items if c.name == control.name))

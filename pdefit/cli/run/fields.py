@@ -1,4 +1,4 @@
-"""Fields that a run leaves in fields.h5 (observed, predicted, true), and scores of the forecast."""
+"""Fields of a run in fields.h5 (observed, predicted, true), and scores of the forecast."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -34,7 +34,7 @@ _KINDS = ("true", "observed", "predicted")
 
 @eqx.filter_jit
 def whole_frame(system: AbstractSystem, t: Array, y: PyTree) -> dict[str, Array]:
-    """All that a film has of a state: its fields, those that are derived, and diagnostics.
+    """All stored quantities of a state: its fields, derived fields and diagnostics.
 
     **Arguments:** `system`, `t`, `y`: the equations, the time and the state.
     """
@@ -43,13 +43,13 @@ def whole_frame(system: AbstractSystem, t: Array, y: PyTree) -> dict[str, Array]
 
 
 def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str) -> tuple[Skill | None, PyTree]:
-    """Write fields.h5, and score the forecast on the way; returns the scores and the state at the end of the fit.
+    """Write fields.h5, and score the forecast; returns the scores and the state at the end of the fit.
 
     **Arguments:**
 
     - `exp`, `found`: the experiment and its fit.
-    - `store`: what is written.
-    - `path`, `title`: of the file.
+    - `store`: the settings of the file's content.
+    - `path`, `title`: the path and title of the file.
     """
     problem, record, true_states = found.problem, exp.source.record, exp.source.true_states
     total, true = record.ts.size, None if true_states is None else (exp.truth or problem, true_states)
@@ -97,7 +97,7 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
 
 
 def _undone(problem: Problem, record: Observations, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Frames of fields without gain and offset of the instrument, for maps, where it states how to undo them."""
+    """Frames of fields for maps, with the instrument's gain and offset inverted, if it states the inverse."""
     shapes, before = {n: np.shape(x) for n, x in named_fields(problem.y0).items()}, problem.observe.inverted(record)
     if before is None or problem.observe.relocates:
         return {}
@@ -108,14 +108,14 @@ def _undone(problem: Problem, record: Observations, names: Iterable[str]) -> dic
 def write_maps(
     system: AbstractSystem, path: Path, dtype: str, title: str, observed: Callable[[], dict[str, np.ndarray]] = dict
 ) -> None:
-    """Write maps.h5, a film of one frame, and points.csv beside a film, for a system that reads them from it.
+    """Write maps.h5, a film of one frame, and points.csv beside a film, for a system that computes maps from the film.
 
     **Arguments:**
 
     - `system`: the equations.
-    - `path`: of fields.h5.
-    - `dtype`, `title`: of maps.h5.
-    - `observed`: makes the frames of observed fields that the film has through an instrument only; default none.
+    - `path`: the path of fields.h5.
+    - `dtype`, `title`: the number type and title of maps.h5.
+    - `observed`: makes the frames of observed fields that the film holds only through an instrument; default none.
     """
     if not isinstance(system, AbstractFilmed):
         return
@@ -140,7 +140,7 @@ def write_maps(
 
 
 def _frames_of(film: Film, kind: str) -> dict[str, Iterable[np.ndarray]]:
-    """All frames of the fields that a film has in a kind, by their names in the model."""
+    """All frames of the fields of one kind in a film, by their names in the model."""
     every, states = range(film.ts.size), {f"{n}_state": n for n in film.measured}
     return {
         states.get(name, name): film.frames(name, kind, every)

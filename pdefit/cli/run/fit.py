@@ -1,4 +1,4 @@
-"""pdefit fit and resume: from observations, or those of a twin, to estimates, a forecast, files and figures."""
+"""pdefit fit and resume: from observations, or a twin's, to estimates, a forecast, files and figures."""
 
 import dataclasses
 import logging
@@ -60,7 +60,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
     **Arguments:**
 
     - `job`: the experiment and its run.
-    - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
+    - `saved`: the checkpoint from which a stopped fit continues (default: from the start).
     """
     refuse(job.settings.choices())
     lead(job)
@@ -81,7 +81,7 @@ def run_fit(job: Job, saved: Saved | None = None) -> None:
 
 
 def _fit(exp: Experiment, job: Job, draw: Draw, saved: Saved | None, watch: Stopwatch) -> None:
-    """All steps from the cost estimate to the verdict."""
+    """Run all steps from the cost estimate to the verdict."""
     functional, settings, directory, console = exp.functional, job.settings, job.directory, job.console
     watch.lap("data")
     say(console, *describe(exp.source.noise))
@@ -185,7 +185,7 @@ def _fit(exp: Experiment, job: Job, draw: Draw, saved: Saved | None, watch: Stop
 
 
 def _left_out(found: fitting.Fit, job: Job) -> str:
-    """The sentence that says why a fit has no intervals; empty where it gets them."""
+    """The reason why a fit has no intervals; empty if they are computed."""
     if job.settings.intervals == "always" or affordable(found):
         return ""
     return (
@@ -195,14 +195,14 @@ def _left_out(found: fitting.Fit, job: Job) -> str:
 
 
 def outcome(found: fitting.Fit, verdict: Verdict) -> str:
-    """The course of the loss in words that agree with the verdict."""
+    """Text on the decrease of the loss that agrees with the verdict."""
     first = f"{found.loss_initial:.4g}" if np.isfinite(found.loss_initial) else "not finite at the guess"
     ended = "" if found.converged else " (not converged)" if verdict.word in UNFINISHED else " (stopped)"
     return f"loss {first} -> {found.loss:.4g} in {found.iterations} iterations{ended}"
 
 
 def _show_intervals(rows: list[ParameterRow], assessed: Assessment, doubt: str, console: Console) -> None:
-    """Print estimates and intervals, all doubts about them, and those that count the correlation of residuals."""
+    """Print estimates and intervals, all doubts about them, and the intervals for correlated residuals."""
     unknown = () if assessed.intervals is None else assessed.intervals.unidentifiable
     if assessed.unknown:
         warn(console, assessed.unknown, "no intervals:")
@@ -230,7 +230,7 @@ def _show_intervals(rows: list[ParameterRow], assessed: Assessment, doubt: str, 
 def _of_the_fit(
     exp: Experiment, found: fitting.Fit, rows: list[ParameterRow], doubt: str, assessed: Assessment
 ) -> dict[str, Any]:
-    """Entries of summary.json that the fit and its intervals give."""
+    """Entries of summary.json from the fit and its intervals."""
     return {
         "variant": exp.source.variant,
         "status": found.status,
@@ -260,7 +260,7 @@ def _of_the_fit(
 
 
 def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:
-    """Seconds of one evaluation of the last optimizer, and of the forward run to the residuals, which are kept."""
+    """Seconds of one evaluation by the last optimizer, and of one forward run that returns the residuals."""
     # compiled first, so that the run alone is timed
     for part in found.recordings:
         compile_ahead(PARTS, part.functional, part.theta)
@@ -273,7 +273,7 @@ def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:
 
 
 def run_resume(arguments: list[str], console: Console) -> None:
-    """Continue a fit. On the same machine the result is that of an uninterrupted fit, to the last bit.
+    """Continue a fit. On the same machine the result equals an uninterrupted fit bit for bit.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""A fit of several processes: the first leads, and the others read its run, evaluate with it, and write nothing."""
+"""A fit shared by several processes: the first leads; the others read its run, evaluate with it, and write nothing."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def followed(verb: str, words: Sequence[str]) -> bool:
-    """Let the tasks of a SLURM step share a fit with `device=all`, and return whether this task was not the first.
+    """Let the tasks of a SLURM step share a fit with `device=all`; returns whether this task is not the first.
 
-    The first task returns at once, and leads. Where the tasks do not share a fit nothing happens.
+    The first task returns at once, and leads. If the tasks do not share a fit, nothing happens.
 
     **Arguments:** `verb`, `words`: the verb of the command line, and its arguments.
     """
@@ -50,7 +50,7 @@ def followed(verb: str, words: Sequence[str]) -> bool:
 
 
 def lead(job: Job) -> None:
-    """Tell the processes that share a fit, if there are any, which run it is. What they cannot share is refused.
+    """Announce the run to the processes that share the fit, if any; refuse settings that they cannot share.
 
     **Arguments:** `job`: the run, whose configuration and provenance are written.
     """
@@ -61,7 +61,7 @@ def lead(job: Job) -> None:
 
 
 def _is_of_all_devices(words: Sequence[str]) -> bool:
-    """Test for the directory of a fit with `device=all` among words."""
+    """True if a word is the directory of a fit with `device=all`."""
     for file in (Path(word) / ".hydra" / "config.yaml" for word in words):
         # what is wrong with the file is told by what reads it
         with suppress(Exception):
@@ -70,7 +70,7 @@ def _is_of_all_devices(words: Sequence[str]) -> bool:
 
 
 def _follow(changes: Sequence[str]) -> None:
-    """Fit with the first process, which itself says what it refuses."""
+    """Join the fit of process 0, which reports all errors."""
     built = _built(processes.called(), changes)
     begun = processes.heard()
     if isinstance(built, PdefitError):
@@ -87,7 +87,7 @@ def _follow(changes: Sequence[str]) -> None:
 
 
 def _built(run: str, changes: Sequence[str]) -> "tuple[Experiment | MemberExperiment, Job, Saved | None] | PdefitError":
-    """The experiment of a run and its checkpoint, or why there is none."""
+    """The experiment of a run and its checkpoint, or the error that prevents them."""
     try:
         job, saved = open_run([run, *changes], "resume", Console(quiet=True))
         if not job.settings.members:

@@ -26,13 +26,13 @@ def check_lyapunov(wanted: bool, exp: Experiment) -> None:
 def forecast_summary(
     exp: Experiment, found: Fit, skill: Skill, last: PyTree, with_lyapunov: bool, console: Console
 ) -> ForecastSection:
-    """The section `forecast` of summary.json, also printed in one line.
+    """The section `forecast` of summary.json, also printed on one line.
 
     **Arguments:**
 
     - `exp`, `found`: the experiment and its fit.
     - `skill`: scores of the forecast.
-    - `last`: state at the end of the fit.
+    - `last`: the state at the end of the fit.
     - `with_lyapunov`: whether to compute the largest Lyapunov exponent.
     """
     start, unit = float(exp.source.record.ts[exp.fitted - 1]), found.problem.system.time_unit
@@ -66,7 +66,7 @@ def forecast_summary(
 
 
 def write_forecast(path: Path, skill: Skill) -> None:
-    """Write forecast.csv: errors over time, of every label or of all points together."""
+    """Write forecast.csv: errors over time, for every label or for all points together."""
     columns: dict[str, np.ndarray] = {}
     if skill.per_label:
         for label, error in skill.per_label.items():
@@ -77,7 +77,7 @@ def write_forecast(path: Path, skill: Skill) -> None:
 
 
 def in_words(summary: ForecastSection, unit: str) -> str:
-    """The section `forecast` of summary.json in one line, with the time unit of the system."""
+    """The section `forecast` of summary.json on one line, with the time unit of the system."""
     unit = with_space(unit)
     name, error, baseline = (
         summary.baseline.name,
@@ -107,7 +107,7 @@ def in_words(summary: ForecastSection, unit: str) -> str:
 
 
 def _lyapunov(exp: Experiment, found: Fit, last: PyTree, console: Console) -> LyapunovResult | None:
-    """Lyapunov exponent of the fitted model from the end of the fit to that of the forecast; None where it fails."""
+    """Lyapunov exponent of the fitted model from the end of the fit to the end of the forecast; None on failure."""
     numerics = found.functional.numerics(found.problem)
     try:
         return lyapunov(found.problem.system, last, exp.source.record.ts[exp.fitted - 1 :], **numerics._asdict())

@@ -1,4 +1,4 @@
-"""Observations from a file, checked against what the model observes, and the problem they are fitted with."""
+"""Observations from a file, checked against the observed variables of the model, and the fitted problem."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -99,7 +99,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
 
 
 def _beginning(settings: Settings, problem: Problem, record: Observations) -> tuple[str, ...]:
-    """A line about the time of the initial state, where it is before the first frame, or was not stated and is not 0."""
+    """Remark on the initial time, if it is before the first frame, or is neither stated nor 0."""
     first, ts = record.first_frame, record.ts
     begin, seen = (f"{t:g}{with_space(problem.system.time_unit)}" for t in (ts[0], ts[first]))
     if first:
@@ -113,9 +113,9 @@ def _beginning(settings: Settings, problem: Problem, record: Observations) -> tu
 def _as_compared(
     observations: Observations, data: DataSettings, observe: AbstractObservationOperator
 ) -> tuple[Observations, AbstractObservationOperator, tuple[str, ...]]:
-    """The record with noise that follows the prediction, and with logarithms where these are compared.
+    """The record with noise that follows the prediction, and with logarithms if they are compared.
 
-    **Returns:** the record, the instrument that sees logarithms, and messages about values without one.
+    **Returns:** the record, the instrument that takes logarithms, and messages about values without a logarithm.
     """
     values, mask = dict(observations.values), dict(observations.mask)
     sigma, told = dict[str, Any](), list[str]()
@@ -143,15 +143,15 @@ _DIMS = ("x", "y", "z")
 def observed_data(
     settings: Settings, data: DataSource, system: AbstractSystem
 ) -> tuple[Observations, tuple[str, ...], tuple[str, ...], AbstractObservationOperator]:
-    """Observations that `data` names, between `times.start` and `times.stop`.
+    """Observations of the source `data`, between `times.start` and `times.stop`.
 
-    With them come messages about positions that the file does not state, messages about what looks odd in it, and the
-    operator, at the positions of the file where it has none of its own.
+    Also returned are messages about positions missing in the file, messages about suspicious data, and the operator,
+    which gets the positions of the file if it has none.
 
     **Arguments:**
 
-    - `settings`, `data`: of the experiment, and of the file.
-    - `system`: with units, and positions of what it observes.
+    - `settings`, `data`: the settings of the experiment, and of the file.
+    - `system`: the system, with the units and positions of its observed fields.
     """
     times, observe = settings.times, settings.observe
     coords = system.coords()
@@ -196,9 +196,9 @@ def observed_data(
 def _units(
     frames: Frames, data: DataSource, fields: Mapping[str, FieldCoords], system: AbstractSystem
 ) -> tuple[str, ...]:
-    """A line about the units that values, their sigma and times come out in; none in a model without units.
+    """Remark on the units of values, sigma and times; empty for a model without units.
 
-    Where the system has no unit of length or time, the file's are taken, so no other one may be declared.
+    If the system has no unit of length or time, the file's unit is taken, so no other one may be declared.
     """
     time = data.times
     dims = {dim for where in fields.values() for dim in where.dims}
@@ -214,7 +214,7 @@ def _units(
 def _axes(
     frames: Frames, coords: Mapping[str, FieldCoords], data: DataSource, units: Mapping[str, str]
 ) -> dict[str, np.ndarray]:
-    """Positions along the axes of the fields, as the file states them."""
+    """Positions along the axes of the fields, as stated in the file."""
     found: dict[str, np.ndarray] = {}
     for field in frames.shapes.keys() & coords.keys():
         dims = coords[field].dims
@@ -230,9 +230,9 @@ def _axes(
 
 
 def _some_state(system: AbstractSystem, seed: int) -> PyTree | None:
-    """State of random numbers with the shapes of the system; None from a system that has no state without data.
+    """A random state with the shapes of the system; None if the system has no state without data.
 
-    Random numbers are used because derivatives may vanish at special values, such as zero.
+    It is random because derivatives may vanish at special values, such as zero.
     """
     try:
         shapes = eqx.filter_eval_shape(lambda: system.init(jax.random.key(seed)))

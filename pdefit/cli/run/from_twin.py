@@ -1,4 +1,4 @@
-"""Observations of a twin, made by a true system with numerics of its own; its film is integrated once and cached."""
+"""Observations of a twin, from a true system with its own numerics; its film is integrated once and cached."""
 
 import dataclasses
 from functools import partial
@@ -35,7 +35,7 @@ from pdefit.systems.terms.base import AbstractTerm
 
 
 def from_twin(settings: Settings, given: TwinSettings) -> Source:
-    """Observations that a true system makes. With `twin=self` it takes the step of the model."""
+    """Observations made by a true system. `twin=self` takes the step of the model."""
     system = settings.system.build()
     # what is unknown to the model is in the equations of the truth, unless it is given other terms
     truth = settings.system.changed({"unknown": None, **given.system}).refined(given.refine).build()
@@ -87,7 +87,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
 
 
 def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[SolverChoice, float | None, float]:
-    """Method that a fit would choose, before there are data to fit.
+    """The method that a fit would choose, before there are data to fit.
 
     Returns the method, its constant step (None for adaptive ones), and the step of the truth. They depend on the
     guesses, which are drawn from the controls and the seed.
@@ -110,7 +110,7 @@ def _model_step(settings: Settings, problem: Problem, ts: np.ndarray) -> tuple[S
 def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
     """The problem at the guesses of its controls.
 
-    Guesses from data are taken from what is observed of the true initial state.
+    Guesses from data use the observations of the true initial state.
     """
     # without node states, on which no step depends
     declared = {name: control for name, control in settings.controls.items() if name.split(".")[0] != "nodes"}
@@ -124,7 +124,7 @@ def _at_guess(settings: Settings, problem: Problem, ts: np.ndarray) -> Problem:
 
 
 def _alike(system: AbstractSystem, truth: AbstractSystem, name: str) -> bool:
-    """A test for a parameter that is of one form in model and truth; terms may be of different forms."""
+    """True if a parameter has the same form in model and truth; terms may have different forms."""
     one, two = (getattr(s, name, None) for s in (system, truth))
     return not isinstance(one, AbstractTerm) or jax.tree.structure(one) == jax.tree.structure(two)
 
@@ -132,14 +132,14 @@ def _alike(system: AbstractSystem, truth: AbstractSystem, name: str) -> bool:
 def _with_truth(
     system: AbstractSystem, truth: AbstractSystem, paths: tuple[str, ...], refine: int | float
 ) -> AbstractSystem:
-    """The system of the model at the true values of its controls; the guesses replace them later."""
+    """The model system at the true values of its controls; the guesses replace them later."""
     names = {f.name for f in dataclasses.fields(system)}
     true = {p: _averaged(getattr(truth, p), getattr(system, p), refine) for p in paths if p in names}
     return dataclasses.replace(system, **true)
 
 
 def _averaged(fine: Any, coarse: Any, refine: int | float) -> Any:
-    """Parameter that is a field on a finer grid, averaged to the shape that it has in the model; others as they are."""
+    """A parameter field on a finer grid, averaged to its shape in the model; other parameters are unchanged."""
     if not eqx.is_array(fine) or not eqx.is_array(coarse) or fine.shape == coarse.shape or fine.ndim != coarse.ndim:
         return fine
     if any(f % c and f != round(refine * c) for f, c in zip(fine.shape, coarse.shape, strict=True)):
@@ -148,9 +148,9 @@ def _averaged(fine: Any, coarse: Any, refine: int | float) -> Any:
 
 
 def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
-    """True states of a twin at all times, from the cache if they were made before.
+    """True states of a twin at all times, from the cache if they exist there.
 
-    **Arguments:** as of `Twin.film`.
+    **Arguments:** as in `Twin.film`.
     """
     made_of = origin(f"{twin.steps or twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
     name, tell = type(twin.system).__name__, partial(warn, Console())

@@ -37,7 +37,7 @@ _SHOWN = 40
 
 
 def run_identify(job: Job, saved: Saved | None = None) -> None:
-    """Tell what the data can tell where a fit would start, or has ended; writes identifiability.json, csv and a figure.
+    """Analyse identifiability at the guess or at the estimate; writes identifiability.json, csv and a figure.
 
     **Arguments:** `job`, `saved`: the experiment and its run, and the checkpoint of its fit.
     """
@@ -60,12 +60,12 @@ def run_identify(job: Job, saved: Saved | None = None) -> None:
 
 
 def run_identify_on_a_run(arguments: list[str], console: Console) -> None:
-    """Tell what the data can tell at the best point of the run that the arguments name."""
+    """Analyse identifiability at the best point of a run."""
     run_identify(*open_fit(arguments, "identify", console, ", or pdefit identify experiment=..."))
 
 
 def _noise(exp: Experiment, objective: AbstractObjective, theta: Array, at: str) -> float:
-    """The size of the noise in units of sigma: as stated at a guess, and of the residuals at an estimate."""
+    """Size of the noise in units of sigma: as stated at a guess, from the residuals at an estimate."""
     known = exp.sigma_stated
     least = 1.0 if known else _UNSTATED
     if at == "guess":
@@ -78,7 +78,7 @@ def _noise(exp: Experiment, objective: AbstractObjective, theta: Array, at: str)
 
 
 def _spread(files: RunFiles, noise: float) -> dict[str, float]:
-    """The range of every number over the starts that are as good as the best, as a part of its size there; by name."""
+    """Range of every scalar over the starts as good as the best, relative to its size there; by name."""
     if not files.has("starts.csv"):
         return {}
     with rows_of(files.path("starts.csv")) as every:

@@ -1,4 +1,4 @@
-"""Initial states: of the system, steady ones, from data, from files, or by preparations, integrated once and cached."""
+"""Initial states: the system's own, steady states, states from data or files, and prepared ones, integrated once and cached."""
 
 import dataclasses
 import time
@@ -37,9 +37,9 @@ class Prepared:
 
     **Arguments:**
 
-    - `duration`: time that was integrated, in the system's time unit.
-    - `seconds`: wall time; 0 for a state from the cache.
-    - `cached`, `path`: whether it came from the cache, and where it is kept.
+    - `duration`: the integrated time, in the system's time unit.
+    - `seconds`: the wall time; 0 for a state from the cache.
+    - `cached`, `path`: whether it came from the cache, and its file.
     """
 
     duration: float
@@ -59,9 +59,9 @@ def initial_state(
 
     **Arguments:**
 
-    - `initial`: the setting; `seed` is for states that are random.
+    - `initial`, `seed`: the setting, and the seed of random states.
     - `system`: the equations.
-    - `first_frame`: makes the state from data; None where there are none.
+    - `first_frame`: makes the state from data; None without data.
     - `args`: the inputs of the equations.
     """
     try:
@@ -80,14 +80,14 @@ def initial_state(
 
 @eqx.filter_jit
 def _projected(system: AbstractConstrained, y0: PyTree) -> tuple[PyTree, dict[str, Array]]:
-    """The nearest state that obeys the constraint, and by which part of itself each field has moved; NaN for zeros."""
+    """The nearest state that satisfies the constraint, and the relative change of each field; NaN for zero fields."""
     allowed = system.project(y0)
     pairs = zip(named_fields(y0).items(), named_fields(allowed).values(), strict=True)
     return allowed, {name: jnp.linalg.norm(new - x) / jnp.linalg.norm(x) for (name, x), new in pairs}
 
 
 def _moved(parts: dict[str, Array]) -> tuple[str, ...]:
-    """A remark on the fields of a state that its constraint changed by more than round-off."""
+    """Remark on fields of a state that its constraint changed by more than round-off."""
     told = ", ".join(f"{name} by {part:.1%}" for name, part in parts.items() if part > _MOVED)
     if not told:
         return ()
@@ -109,15 +109,14 @@ def _state(
 
 
 def following(settings: Settings, problem: Problem) -> tuple[Problem, tuple[str, ...]]:
-    """The problem whose initial state follows the unknown parameters where it is made of them, and remarks for the user.
+    """The problem with an initial state that depends on the unknown parameters, and remarks for the user.
 
-    The system's own state follows them where one trace shows that it contains one. Fields that are unknown themselves do
-    not.
+    The system's own state depends on them if one trace shows so. Fields that are themselves unknown do not.
 
     **Arguments:**
 
     - `settings`: the experiment.
-    - `problem`: at its nominal values, whose initial state follows nothing.
+    - `problem`: the problem at its nominal values, with a fixed initial state.
     """
     if isinstance(settings.initial, Steady):
         return dataclasses.replace(problem, initial=settings.initial), ()
@@ -144,7 +143,7 @@ def following(settings: Settings, problem: Problem) -> tuple[Problem, tuple[str,
 
 
 def prepared_state(preparation: AbstractPreparation, system: AbstractSystem, seed: int) -> tuple[PyTree, Prepared]:
-    """State at the end of a preparation, from the cache if it was made before."""
+    """State at the end of a preparation, from the cache if it exists there."""
     key, begin = jax.random.key(seed), time.perf_counter()
     kicks = preparation.kicks(system, key)
     duration = float(sum(t for _, t in kicks))

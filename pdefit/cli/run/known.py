@@ -1,4 +1,4 @@
-"""Arguments of a system that a data file holds, such as known velocities, in the units and axes of the system."""
+"""Arguments of a system from a data file, such as known velocities, in the units and axes of the system."""
 
 import contextlib
 import dataclasses
@@ -27,14 +27,14 @@ from pdefit.systems.system import AbstractSystem, parameters
 def with_known(settings: SystemSettings, data: DataSource) -> tuple[AbstractSystem, str | None, list[str]]:
     """The system with the arguments that `data.system` names in a file.
 
-    An array on the grid gets the axes of the grid in their order. The axis of a vector stays where it is. Units and
-    positions are treated as those of data.
+    An array on the grid gets the axes of the grid in their order; the axis of a vector keeps its place. Units and
+    positions are treated like those of data.
 
-    **Arguments:** `settings`, `data`: of the system, and of the file.
+    **Arguments:** `settings`, `data`: the settings of the system, and of the file.
 
-    **Returns:** the system, a message about positions that the file does not state, and remarks about units and axes.
+    **Returns:** the system, a message about positions missing in the file, and remarks about units and axes.
 
-    **Errors:** PdefitError for another unit than that of the parameter, for other positions, and for an open order of axes.
+    **Errors:** PdefitError for a unit or positions that differ from the system's, and for an ambiguous order of axes.
     """
     path = data.file
     read = read_arrays(path, data.system, data.select)
@@ -65,7 +65,7 @@ def with_known(settings: SystemSettings, data: DataSource) -> tuple[AbstractSyst
 
 
 def shapes_from_file(data: DataSource | None, system: AbstractSystem) -> str:
-    """A clause on the shapes of the arrays that a file gave a system, for errors; empty without any."""
+    """Clause for errors about the shapes of arrays that a system took from a file; empty if there are none."""
     given = (
         {} if data is None else {key: (name, np.shape(getattr(system, key, ()))) for key, name in data.system.items()}
     )
@@ -76,8 +76,8 @@ def shapes_from_file(data: DataSource | None, system: AbstractSystem) -> str:
 def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:
     """The unit of an argument: the declared one.
 
-    For an array inside another argument, such as a radius, the unit of that argument, or its unit of lengths, or that of
-    times, whichever measures what the file states; "1" where none does.
+    For an array inside another argument, such as a radius: the unit of that argument, or its unit of length or of time,
+    whichever has the dimension stated in the file; "1" if none does.
     """
     if key in (declared := parameters(system)):
         return declared[key].unit
@@ -92,7 +92,7 @@ def _unit(system: AbstractSystem, key: str, stated: str | None) -> str:
 
 
 def _film(stored: Variable, key: str, places: FieldCoords, data: DataSource) -> tuple[Variable, FieldCoords]:
-    """An array as a film of two equal frames, so that it is read as data are, with the axes in the order of the grid."""
+    """An array as a film of two equal frames, which is read like data, with the axes in the order of the grid."""
     shape, names = stored.shape, [name.lower() for name in data.axes.get(key, stored.labels)]
     sizes = [*places.shape]
     called = [(data.coordinates.get(dim) or dim).lower() for dim in places.dims]

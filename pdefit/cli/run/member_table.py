@@ -1,4 +1,4 @@
-"""Estimates of many members: rows of a table, medians, and all of it as a dataset with the records beside the fits."""
+"""Estimates of many members: table rows, medians, and a dataset with the records beside the fits."""
 
 import dataclasses
 from typing import Any
@@ -20,13 +20,13 @@ _MOST_VALUES = 50_000_000
 
 @dataclasses.dataclass(frozen=True)
 class MemberTable:
-    """The estimates of many fits, for files and pictures.
+    """Estimates of many fits, for files and pictures.
 
     **Arguments:**
 
     - `exp`, `found`: the members and their fits.
-    - `spans`: the intervals of all.
-    - `words`: the verdict on each.
+    - `spans`: the intervals of all members.
+    - `words`: the verdict on each member.
     """
 
     exp: MemberExperiment
@@ -36,7 +36,7 @@ class MemberTable:
 
     @property
     def columns(self) -> list[int]:
-        """The elements of theta that are no fields and no node states."""
+        """Indices of theta that belong neither to fields nor to node states."""
         return np.flatnonzero(self.exp.members.controls.numbers).tolist()
 
     @property
@@ -44,12 +44,12 @@ class MemberTable:
         return self.found.chi2 / np.maximum(self.found.observed_values, 1)
 
     def z_scores(self) -> np.ndarray:
-        """(estimate - truth) in standard errors, in search space, (E, p); NaN where unknown."""
+        """(estimate - truth) in standard errors, in search space, (E, p); NaN if unknown."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return (self.found.theta - self.exp.truth) / self.spans.error
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each member."""
+        """Table rows, one for each member."""
         names, rows, z, chi2 = self.exp.members.controls.names(), [], self.z_scores(), self.chi2_per_value
         sums = _SUMS(self.exp.members, self.found.theta)
         # where sigma is unknown, one factor of that of all variables has its likeliest value
@@ -77,7 +77,7 @@ class MemberTable:
         return rows
 
     def parameters(self) -> dict[str, Any]:
-        """For each number its median and quartiles over members, and where the truth is known how often intervals hold it."""
+        """Median and quartiles of each scalar over members, and the coverage of intervals if the truth is known."""
         names, out, z = self.exp.members.controls.names(), dict[str, Any](), self.z_scores()
         good = ~self.found.blown_up
         for i in self.columns:
@@ -115,7 +115,7 @@ class MemberTable:
         return xarray.Dataset(data | record, coords, {"title": title, "Conventions": "CF-1.8"})
 
     def _record(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Observed and predicted values of all members, where they are few and their times the same."""
+        """Observed and predicted values of all members, if they are few and have the same times."""
         members, first = self.exp.members, self.exp.members.first
         values = sum(int(np.size(x)) for x in first.observations.values.values()) * members.count
         if values > _MOST_VALUES or first.groups > 1 or members.stack.own.observations.ts is not None:

@@ -1,4 +1,4 @@
-"""Many independent fits of one command: their table, their file, and one page."""
+"""Many independent fits of one command: their table, file and page."""
 
 import dataclasses
 import logging
@@ -53,8 +53,8 @@ def run_members(job: Job, draw: Draw, saved: Saved | None = None) -> None:
 
     **Arguments:**
 
-    - `job`, `draw`: the experiment and its run, and what begins to draw it.
-    - `saved`: the checkpoint from which a stopped fit goes on (default: from the start).
+    - `job`, `draw`: the experiment and its run, and the function that starts drawing it.
+    - `saved`: the checkpoint from which a stopped fit continues (default: from the start).
     """
     watch, settings, console = Stopwatch(), job.settings, job.console
     exp = build_members(settings)
@@ -119,15 +119,15 @@ def run_members(job: Job, draw: Draw, saved: Saved | None = None) -> None:
 def minimise_members(
     exp: MemberExperiment, job: Job, saved: Saved | None, at_once: int, watch: Stopwatch
 ) -> tuple[MemberFits, list[str]]:
-    """The fits of all members, also from other starts, and the word of each verdict.
+    """Fits of all members, also from other starts, and the word of the verdict on each.
 
-    Processes that share the members make the same call. Only the one that leads has words.
+    Processes that share the members make the same call. Only the leading process has words.
 
     **Arguments:**
 
-    - `exp`, `job`, `saved`: as of `run_members`.
-    - `at_once`: the most members that run together, which the memory of the process that leads decides.
-    - `watch`: told of the parts.
+    - `exp`, `job`, `saved`: as in `run_members`.
+    - `at_once`: the largest number of members that run together, set by the leading process's memory.
+    - `watch`: the stopwatch of the parts.
     """
     with processes.together():
         found = exp.with_known(_fitted(exp, at_once, job, saved))
@@ -141,12 +141,12 @@ def minimise_members(
 
 
 def _devices(settings: Settings) -> list[Any]:
-    """The devices that share members, those of all processes that work on them."""
+    """Devices that share members, of all processes that work on them."""
     return devices_of_all(settings.cores) if processes.joined() else settings.shared_by
 
 
 def _at_once(exp: MemberExperiment) -> tuple[int, int]:
-    """The number of members that run together, and the memory of the process: as many as it allows, and no more than pay."""
+    """Number of members that run together, limited by memory and by their benefit; and the memory of the process."""
     functional = exp.members.first
     state = sum(x.nbytes for x in jax.tree.leaves(functional.problem.y0)) * functional.groups
     one = _COPIES * state * (1 + functional.tangents) + sum(x.nbytes for x in jax.tree.leaves(functional.observations))
@@ -178,7 +178,7 @@ def _fitted(exp: MemberExperiment, at_once: int, job: Job, saved: Saved | None) 
 def _from_starts(
     exp: MemberExperiment, found: MemberFits, words: list[str], at_once: int, job: Job
 ) -> tuple[MemberFits, list[str]]:
-    """The fits after members that noise cannot explain, or all of them, had other starts too, and their words."""
+    """The fits, with further starts for members that noise cannot explain, or for all, and their words."""
     settings = job.settings
     assert settings.starts is not None
     if processes.follows():
@@ -238,14 +238,14 @@ def _certify(exp: MemberExperiment, index: list[int], theta: Any, job: Job, wher
 
 
 def _sample(found: MemberFits) -> list[int]:
-    """The members whose gradients are tested: those with the best, the median and the worst J."""
+    """Members whose gradients are tested: those with the best, the median and the worst J."""
     order = np.argsort(np.where(np.isfinite(found.loss), found.loss, np.inf))
     order = order[: max(1, int(np.isfinite(found.loss).sum()))]
     return [int(order[i]) for i in sorted({0, order.size // 2, order.size - 1})][:_SAMPLE]
 
 
 def _verdict(exp: MemberExperiment, words: list[str]) -> tuple[str, str]:
-    """The verdict that most members share, and how many have which."""
+    """The most frequent verdict, and the number of members with each verdict."""
     counts = {w: words.count(w) for w in sorted({*words}, key=words.count, reverse=True)}
     parts = []
     for word, count in counts.items():

@@ -1,4 +1,4 @@
-"""Running a fit, with its history, its checkpoint and its scratch files on disk."""
+"""A fit with its history, checkpoint and scratch files on disk."""
 
 import dataclasses
 import itertools
@@ -37,13 +37,13 @@ from pdefit.output.store.history import HistoryFile
 def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
     """Fit from the start, or from a checkpoint.
 
-    After every chunk of evaluations the history grows first, and then the checkpoint is replaced. So the history always
-    holds all evaluations that a checkpoint has behind it.
+    After every chunk of evaluations the history is extended, and then the checkpoint is replaced. So the history always
+    holds all evaluations before a checkpoint.
 
     **Arguments:**
 
     - `exp`, `job`: the experiment and its run.
-    - `saved`: the checkpoint from which to go on; None for the start.
+    - `saved`: the checkpoint to continue from; None for the start.
     """
     settings, directory, console = job.settings, job.directory, job.console
     recorded = exp.functional.controls.tabulated
@@ -95,7 +95,7 @@ def minimise(exp: Experiment, job: Job, saved: Saved | None) -> fitting.Fit:
 
 
 def _together(fit: Callable[[], fitting.Fit], settings: Settings) -> fitting.Fit:
-    """The result of a fit that several processes share, with all arrays in each; they part afterwards."""
+    """The result of a fit shared by several processes, with all arrays in each process; they separate afterwards."""
     if not processes.joined():
         return fit()
     with processes.together():
@@ -106,12 +106,12 @@ def _together(fit: Callable[[], fitting.Fit], settings: Settings) -> fitting.Fit
 
 
 def _is_extended(before: Mapping[str, Any], max_iterations: int | None) -> bool:
-    """Whether more evaluations were allowed when the run was resumed, now or earlier."""
+    """True if more evaluations were allowed when the run was resumed, now or earlier."""
     return bool(before.get("extended")) or before["max_iterations"] != max_iterations
 
 
 def _extended(stages: list[fitting.Stage], max_iterations: int | None) -> list[fitting.Stage]:
-    """Stages, the last of which may use all evaluations that `max_iterations` allows."""
+    """The stages; the last one may use all evaluations that `max_iterations` allows."""
     most = max(stages[-1].max_iterations, max_iterations or 0)
     return [*stages[:-1], dataclasses.replace(stages[-1], max_iterations=most)]
 
@@ -127,13 +127,13 @@ _NAME = "checkpoints"
 
 @contextmanager
 def checkpoints_in(directory: Path, driver: AbstractDriver) -> Iterator[None]:
-    """Let a driver keep checkpoints in files of a run directory during a block.
+    """Context manager in which a driver keeps checkpoints in files of a run directory.
 
-    The files are removed at its end. Files left by a run that was killed are removed at its start.
+    The files are removed at its end. Files left by a killed run are removed at its start.
 
     **Arguments:**
 
-    - `directory`: of the run.
+    - `directory`: the directory of the run.
     - `driver`: only `Hosted` writes such files.
     """
     for left in directory.glob(f"{_NAME}-*"):

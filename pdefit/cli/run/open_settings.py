@@ -1,4 +1,4 @@
-"""Automatic choices of what a configuration leaves open: solver, steps, stages."""
+"""Automatic choices of open settings: solver, steps, stages."""
 
 import dataclasses
 
@@ -18,12 +18,12 @@ from pdefit.systems.system import AbstractSystem
 
 
 def choose_method(settings: Settings, problem: Problem, span: float) -> SolverChoice:
-    """Solver and steps of a configuration, whose reason is empty, or those that suit the equations.
+    """Solver and steps of a configuration (with an empty reason), or an automatic choice with its reason.
 
     **Arguments:**
 
     - `settings`, `problem`: the experiment.
-    - `span`: length of the record, in the system's time unit.
+    - `span`: the length of the record, in the system's time unit.
     """
     steps = settings.steps
     if settings.solver is not None:
@@ -46,9 +46,9 @@ def suitable_solver(system: AbstractSystem, y0: PyTree, span: float, args: PyTre
 
 
 def _choice(system: AbstractSystem, y0: PyTree, span: float, args: PyTree, adaptive: bool) -> SolverChoice | None:
-    """Choice of a solver for the equations; None where they cannot be evaluated.
+    """Choice of a solver for the equations; None if they cannot be evaluated.
 
-    The error is reported later, where the equations are tried.
+    The error is reported later, when the equations are evaluated.
     """
     try:
         return choose_solver(system, y0, span, adaptive=adaptive, args=args)
@@ -63,7 +63,7 @@ def chosen_stages(functional: Functional, stages: Stages, held: bool) -> tuple[l
     **Arguments:**
 
     - `functional`: the objective.
-    - `stages`: the settings, with one stage without an optimizer. All else that is set for it holds for the last stage.
+    - `stages`: the settings, with one stage without an optimizer. Its other settings apply to the last stage.
     - `held`: whether frames are kept out of the fit; then no window may start at one of them.
     """
     choice, (given,) = choose_stages(functional), stages.stages

@@ -34,10 +34,10 @@ def parameter_rows(
     **Arguments:**
 
     - `exp`, `found`: the experiment and its fit.
-    - `intervals`: None where there are none.
-    - `shift` (p,): shift of the estimate by finer steps or cells, in half widths of the intervals.
-    - `trusted`: whether intervals are trusted where no shift is too large.
-    - `widened`: by number the ends of an interval that counts the correlation of residuals.
+    - `intervals`: the intervals of the fit; None without intervals.
+    - `shift` (p,): the shift of the estimate by finer steps or cells, in half widths of the intervals.
+    - `trusted`: whether intervals are trusted if their shift is small.
+    - `widened`: interval ends that allow for correlated residuals, by name.
     """
     functional = found.functional
     theta, truth = np.asarray(found.theta), true_theta(functional.controls, exp.true_value)
@@ -81,7 +81,7 @@ def parameter_rows(
 
 
 def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
-    """Relative L2 errors of controls that are fields, and of their guesses, where the truth is known."""
+    """Relative L2 errors of fields, and of their guesses, if the truth is known."""
     out: dict[str, dict[str, float]] = {}
     for control in found.functional.controls.items:
         truth = None if not control.is_field or control.is_node else exp.true_value(control)
@@ -99,16 +99,15 @@ def _relative(x: np.ndarray, truth: np.ndarray) -> float:
 
 
 def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
-    """Table of the estimates in 80 columns, with a field in one line.
+    """Table of the estimates in 80 columns, with one line for each field.
 
-    Intervals that are not to be trusted stand in brackets, and so do scores that are measured by them. Errors are shown
-    where a truth is known, and shifts by the discretisation where they are large. parameters.csv has all elements,
-    digits and units.
+    Intervals that are not trusted are in brackets, and so are z-scores based on them. Errors are shown if the truth is
+    known, and discretisation shifts if they are large. parameters.csv has all elements, digits and units.
 
     **Arguments:**
 
-    - `rows`: of parameters.csv.
-    - `unidentifiable`: names of the elements that have no interval, because the data do not determine them.
+    - `rows`: the rows of parameters.csv.
+    - `unidentifiable`: names of the elements without an interval, because the data do not determine them.
     """
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
@@ -140,7 +139,7 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
 
 
 def _interval(row: ParameterRow) -> str:
-    """Half the width of an interval, or both ends where the estimate is not in its middle, as of a logarithm."""
+    """Half width of an interval, or both ends if it is not centred on the estimate, as for a logarithm."""
     if row.ci95_low is None or row.ci95_high is None or row.half_width is None:
         return ""
     off = abs(row.ci95_low + row.ci95_high - 2 * row.estimate) > 2 * _MIDDLE * row.half_width
@@ -148,7 +147,7 @@ def _interval(row: ParameterRow) -> str:
 
 
 def _summarised(name: str, rows: list[ParameterRow]) -> tuple[str, ...]:
-    """One line for many numbers: ranges, the median interval, relative L2 error and rms of z."""
+    """One line for many values: ranges, the median interval, relative L2 error and rms of z."""
     widths = [r.half_width for r in rows if r.half_width is not None]
     pairs = [(r.estimate, r.truth) for r in rows if r.truth is not None]
     scores = [r.z_score for r in rows if r.z_score is not None]
@@ -161,12 +160,12 @@ def _summarised(name: str, rows: list[ParameterRow]) -> tuple[str, ...]:
 
 
 def _doubted(text: str, rows: list[ParameterRow]) -> str:
-    """A text, in brackets where an interval is not to be trusted."""
+    """A text, in brackets if an interval is not trusted."""
     return f"({text})" if text and any(r.interval_trusted is False for r in rows) else text
 
 
 def likelihood_summary(found: Fit, known: Intervals | None) -> LikelihoodSection | None:
-    """The section `likelihood` of summary.json; None where no matrix is known."""
+    """The section `likelihood` of summary.json; None if the Gauss-Newton matrix is unknown."""
     if known is None or known.equations is None:
         return None
     made = marginal_likelihood(found.functional, found.theta, equations=known.equations)

@@ -30,14 +30,14 @@ _MOST_MOVIES = 4
 
 
 def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) -> None:
-    """Do the same for each run in a folder, and print a line for it.
+    """Call a function for each run in a folder, and print one line for each.
 
-    A run that fails is reported, and the others go on.
+    A run that fails is reported, and the remaining runs are processed.
 
     **Arguments:**
 
     - `folder`: a run, or a folder of runs.
-    - `make`: called with the directory of a run.
+    - `make`: the function, called with the directory of a run.
     """
     runs, failed = find_runs(folder), []
     for run in runs:
@@ -64,7 +64,7 @@ def for_each_run(folder: Path, make: Callable[[Path], Drawn], console: Console) 
 
 
 def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
-    """Draw figures, the movie and fields.xdmf of a run, and of its first recordings; `form` is that of the figures."""
+    """Draw figures, the movie and fields.xdmf of a run and of its first recordings; `form` is the figures' file format."""
     # matplotlib takes half a second to load, and a fit leaves it to another process
     from pdefit.output.pictures.figures import draw_all, draw_run_movie
 
@@ -78,15 +78,15 @@ def pictures(run: Path, form: str = "png", with_movie: bool = True) -> Drawn:
 
 @contextmanager
 def drawing(run: Path, wanted: bool, cores: int) -> Iterator[Draw]:
-    """A block beside which another process draws the pictures of a run; yields what begins to draw.
+    """Context manager in which another process draws the pictures of a run; yields the function that starts the drawing.
 
-    That process loads matplotlib at once, while this one computes, and draws when the files of the run are there. On one core,
+    That process loads matplotlib at once, while this one computes, and draws once the files of the run exist. On one core,
     or if this process has drawn before, the pictures are drawn here, when they are waited for.
 
     **Arguments:**
 
-    - `run`: its directory.
-    - `wanted`: whether there are to be figures and a movie, and not only fields.xdmf.
+    - `run`: the directory of the run.
+    - `wanted`: whether figures and a movie are drawn, and not only fields.xdmf.
     - `cores`: the number of cores that share the run; 1 on a GPU.
     """
     # here, because the other verbs do not need it
@@ -118,9 +118,9 @@ def drawing(run: Path, wanted: bool, cores: int) -> Iterator[Draw]:
 
 
 def draw_for_another() -> None:
-    """Draw the run that the command line names, when a line is read, and print the notes.
+    """Draw the run named on the command line when a line is read, and print the notes.
 
-    The process ends at once with the one that has started it.
+    The process ends as soon as its parent ends.
     """
     asked = threading.Event()
 
@@ -147,7 +147,7 @@ def description(run: Path) -> Drawn:
 
 
 def report(run: Path) -> Drawn:
-    """Write report.html of a run and of each of its recordings, with the pictures that they have."""
+    """Write report.html of a run and of each of its recordings, with their pictures."""
     from pdefit.output.pictures.report import write_report
 
     drawn = Drawn()
@@ -158,7 +158,7 @@ def report(run: Path) -> Drawn:
 
 
 def tell(drawn: Drawn, console: Console) -> None:
-    """Report what could not be drawn as warnings, at the end of a run that must not fail for it."""
+    """Report failed pictures as warnings, at the end of a run that must not fail because of them."""
     for note in drawn.notes:
         log.warning(note)
         console.print(f"[yellow]{escape(sentence(note))}[/]", highlight=False, soft_wrap=True)
@@ -170,7 +170,7 @@ def run_render(arguments: list[str], console: Console) -> None:
     **Arguments:**
 
     - `arguments`: the directory of a run or a folder of runs; `format=` png (default), svg or pdf; `movie=false` draws
-      none.
+      no movie.
     """
     from pdefit.output.pictures.style import FORMATS
 

@@ -1,4 +1,4 @@
-"""Cost of a fit: the estimate before it, by itself as `pdefit plan`, and the measurement after it."""
+"""Cost of a fit: the estimate before it, also for `pdefit plan`, and the measurement after it."""
 
 import collections
 import dataclasses
@@ -33,7 +33,7 @@ _KINDS = 3
 
 
 def plan(exp: Experiment, settings: Settings) -> dict[str, Any]:
-    """Cost estimate of a fit, as plan.json holds it; refused where the fit needs more memory than there is."""
+    """Cost estimate of a fit, the content of plan.json; refused if the fit needs more memory than there is."""
     frames = sum(one.source.record.ts.size for one in exp.each.values())
     axes = film_axes(exp.first.problem, exp.first.observations)
     coords = axes.fields | axes.measured
@@ -96,17 +96,17 @@ def fit_cost(exp: Experiment, settings: Settings) -> float:
 
 
 def and_products(products: int) -> str:
-    """Addition to the time of an evaluation that may take this many products with the Gauss-Newton matrix."""
+    """Clause on the time of an evaluation that may take this many products with the Gauss-Newton matrix."""
     return f", and up to {products} products that take about twice as long" if products else ""
 
 
 def _with(products: int) -> int:
-    """Cost of an evaluation with this many products, in evaluations without."""
+    """Cost of an evaluation with this many products, in evaluations without products."""
     return 1 + 2 * products
 
 
 def _costs(exp: Experiment) -> list[Cost]:
-    """Cost of an evaluation in every stage: one is measured for each kind of derivatives, and others follow from it."""
+    """Cost of an evaluation in every stage; one is measured for each kind of derivatives, the rest are derived."""
     stages, windows = list[tuple[AbstractObjective, bool]](), None
     for stage in exp.stages:
         if stage.formulation is not None or not keeps(exp.functional, windows):
@@ -124,7 +124,7 @@ def _costs(exp: Experiment) -> list[Cost]:
 
 
 def _cost(exp: Experiment, functional: AbstractObjective, tangents: bool, rate: float | None) -> tuple[Cost, float]:
-    """Cost of an evaluation, of many recordings from that of the longest, and its seconds for each unit of work."""
+    """Cost of an evaluation (for many recordings, from the longest one), and its seconds per unit of work."""
     parts = [part for part, _ in functional.parts(functional.theta0)]
     longest = max(parts, key=lambda part: part.layout.time_grid.steps)
     devices = devices_of(functional)
@@ -150,7 +150,7 @@ def _cost(exp: Experiment, functional: AbstractObjective, tangents: bool, rate: 
 
 
 def device_memory() -> Limit:
-    """Memory that the computing device has left."""
+    """Free memory of the computing device."""
     stats = jax.local_devices()[0].memory_stats()
     return Limit(float(stats["bytes_limit"]), "of this device") if stats else available()
 
@@ -168,12 +168,12 @@ def _refuse_too_large(cost: Cost) -> None:
 
 
 def compared(planned: dict[str, Any], peak_bytes: int, seconds: float) -> str:
-    """Predicted and measured memory of the process and time of an evaluation, in one line.
+    """Predicted and measured memory of the process and time of an evaluation, on one line.
 
     **Arguments:**
 
     - `planned`: the content of plan.json.
-    - `peak_bytes`, `seconds`: what was measured; NaN where nothing was evaluated.
+    - `peak_bytes`, `seconds`: the measured values; NaN without an evaluation.
     """
     cost = planned["evaluation"]
     # a finished run that is resumed evaluates nothing
@@ -190,13 +190,13 @@ def compared_memory(planned: int, measured: int) -> str:
 
 
 def adjoint_summary(planned: dict[str, Any]) -> dict[str, Any]:
-    """Adjoint of the last stage, for summary.json."""
+    """Entries of summary.json on the adjoint of the last stage."""
     cost = planned["evaluation"]
     return {key: cost[key] for key in ("driver", "schedule", "stored_states", "recompute_factor")}
 
 
 def memory_summary(planned: dict[str, Any], peak_bytes: int) -> dict[str, Any]:
-    """Bytes planned and measured, for summary.json."""
+    """Entries of summary.json on planned and measured bytes."""
     cost = planned["evaluation"]
     sizes = {key: cost[key] for key in ("state_bytes", "planned_bytes", "working_bytes", "host_bytes", "file_bytes")}
     return {"peak_bytes": peak_bytes, "process_bytes": planned["process_bytes"], **sizes}

@@ -1,4 +1,4 @@
-"""Positions of observations in a file, compared with those of the model."""
+"""Comparison of the positions in an observation file with the model's positions."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ def check_positions(
 ) -> str | None:
     """Refuse positions that differ from the model's.
 
-    Returns a message about positions that the file does not state; None where it states all.
+    Returns a message about positions missing in the file; None if it states all.
 
     **Arguments:**
 
@@ -57,7 +57,7 @@ def check_positions(
 
 
 def _described(points: np.ndarray) -> str:
-    """Positions in a few words."""
+    """A short description of positions."""
     ends = f"{points[0]:.6g} to {points[-1]:.6g}"
     step = np.diff(points)
     if points.size < 3:
@@ -66,7 +66,7 @@ def _described(points: np.ndarray) -> str:
 
 
 def _difference(found: np.ndarray, expected: np.ndarray, precision: float, dim: str, unit: str) -> str | None:
-    """How positions differ from the expected ones, and what to do; None where they agree."""
+    """Difference between positions and the expected ones, with the remedy; None if they agree."""
     one = expected.size == 1
     step = 1.0 if one else float(np.median(np.abs(np.diff(expected))))
     tolerance = _TOLERANCE * step + min(2 * precision * float(np.max(np.abs(found))), 0.1 * step)

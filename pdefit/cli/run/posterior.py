@@ -32,7 +32,7 @@ _HALF, _SAMPLES = 1.959964, 100
 
 
 def check_posterior(wanted: PosteriorSettings | None, exp: Experiment) -> None:
-    """Refuse a posterior without a field that has a prior, before the fit."""
+    """Refuse, before the fit, a posterior without a field that has a prior."""
     if wanted is not None and all(c.parametrization.roughness is None for c in exp.functional.controls.items):
         raise PdefitError(
             "posterior expects an unknown field with a prior; give its smoothing an amplitude, or make it of modes"
@@ -40,7 +40,7 @@ def check_posterior(wanted: PosteriorSettings | None, exp: Experiment) -> None:
 
 
 def posterior_summary(exp: Experiment, found: Fit, job: Job) -> dict[str, Any] | None:
-    """The section `posterior` of summary.json, also printed, posterior.h5 and spread.h5; None where there is none.
+    """The section `posterior` of summary.json, also printed, with posterior.h5 and spread.h5; None if not wanted.
 
     **Arguments:**
 
@@ -104,7 +104,7 @@ def _write(
 
 
 def _coverage(error: np.ndarray, std: np.ndarray, samples: np.ndarray, dims: tuple[str, ...]) -> dict[str, float]:
-    """The fractions of true values in their 95 % interval: of the field, and of what differs from its mean along an axis."""
+    """Fractions of true values inside the 95 % interval, for the field and for its deviation from the mean along an axis."""
     parts = {"field": float(np.mean(np.abs(error) <= _HALF * std))}
     for axis, dim in enumerate(dims if len(dims) > 1 else ()):
         spread = np.std(samples - samples.mean(axis + 1, keepdims=True), axis=0)
@@ -125,17 +125,17 @@ def _problem(functional: Functional, theta: Array) -> Problem:
 def write_spread(
     folder: Path, title: str, exp: Experiment, settings: Settings, thetas: np.ndarray, functional: Functional
 ) -> str:
-    """Write spread.h5: for each field its mean and standard deviation over draws of the posterior, at the fitted frames.
+    """Write spread.h5: mean and standard deviation of each field over draws of the posterior, at the fitted frames.
 
-    The model is run from every draw, so that nothing but the posterior itself is linearised. A warning is returned where
-    a run is not finite: its values, and so their mean and deviation, are then missing.
+    The model is run from every draw, so that only the posterior itself is linearised. If a run is not finite, a warning
+    is returned, and the mean and deviation of its values are missing.
 
     **Arguments:**
 
-    - `folder`, `title`: of the file.
+    - `folder`, `title`: the folder and title of the file.
     - `exp`, `settings`: the experiment, of one recording.
     - `thetas`: the draws in search space, (n, p).
-    - `functional`: of its fit.
+    - `functional`: the functional of its fit.
     """
     store, path = settings.store, folder / "spread.h5"
     problems = [_problem(functional, jnp.asarray(theta)) for theta in thetas]

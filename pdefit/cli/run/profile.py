@@ -1,4 +1,4 @@
-"""Profiles of the numbers of a run, as `pdefit profile`."""
+"""Profiles of scalars of a run, as `pdefit profile`."""
 
 import dataclasses
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _FOLDER = "profiles"
 
 
 def run_profile(arguments: list[str], console: Console) -> None:
-    """Follow the profiles of the numbers that the arguments name after a run, and write profiles.csv, json and a figure."""
+    """Compute the profiles of named scalars after a run, and write profiles.csv, json and a figure."""
     names = [word for word in arguments[1:] if "=" not in word]
     pairs = [word.split(",") for word in names if "," in word]
     job, saved = open_fit([word for word in arguments if word not in names], "profile", console)
@@ -74,7 +74,7 @@ def run_profile(arguments: list[str], console: Console) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class _Pairs:
-    """Joint profiles, in one table and one figure."""
+    """Joint profiles of pairs, in one table and one figure."""
 
     found: list[JointProfile]
 

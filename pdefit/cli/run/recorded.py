@@ -1,4 +1,4 @@
-"""Existing run directories: configuration, experiment and checkpoint, and whether the problem is still the same."""
+"""Existing run directories: configuration, experiment and checkpoint, and the check that the problem is unchanged."""
 
 import io
 import logging
@@ -33,7 +33,7 @@ _LIMIT, _FREE = "max_iterations", ("max_iterations", "intervals", "cores")
 
 
 def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
-    """Configuration in a file, with some entries changed by overrides `key=value`."""
+    """The configuration in a file, with some entries changed by overrides `key=value`."""
     # checked here, because from_dotlist accepts any text
     for override in overrides:
         if not override.partition("=")[0].strip() or "=" not in override:
@@ -62,18 +62,18 @@ def read_recorded(path: Path, overrides: list[str]) -> DictConfig:
 
 
 def origin(directory: Path) -> dict[str, Any]:
-    """Configuration of a run without the keys that may change when it is resumed."""
+    """The configuration of a run without the keys that may change when it is resumed."""
     return _lasting(OmegaConf.load(directory / ".hydra" / "config.yaml"))
 
 
 def refuse_changes(before: dict[str, Any], cfg: DictConfig, verb: str) -> None:
-    """Refuse a configuration that differs from the one a fit was saved with.
+    """Refuse a configuration that differs from the saved one of a fit.
 
     **Arguments:**
 
-    - `before`: the saved one, by `origin`.
-    - `cfg`: the one to compare.
-    - `verb`: for errors.
+    - `before`: the saved configuration, from `origin`.
+    - `cfg`: the configuration to compare.
+    - `verb`: the verb, for errors.
     """
     changed = differences(before, _lasting(cfg))
     if changed:
@@ -91,12 +91,12 @@ def _lasting(cfg: Any) -> dict[str, Any]:
 
 
 def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Saved | None]:
-    """The existing run that the arguments of a verb name, and its newest checkpoint; None where it has none yet.
+    """The existing run that a verb's arguments name, and its newest checkpoint (None if it has none yet).
 
     **Arguments:**
 
-    - `arguments`: the directory, and settings as key=value, of which `max_iterations` and `intervals` may change.
-    - `verb`: for errors.
+    - `arguments`: the directory, and settings as key=value; only `max_iterations` and `intervals` may change.
+    - `verb`: the verb, for errors.
     """
     directory = named_directory(arguments, verb, "a run", "runs/EXPERIMENT/TIME")
     files = RunFiles(directory)
@@ -137,12 +137,12 @@ def open_run(arguments: list[str], verb: str, console: Console) -> tuple[Job, Sa
 
 
 def open_fit(arguments: list[str], verb: str, console: Console, instead: str = "") -> tuple[Job, Saved]:
-    """The existing run that the arguments of a verb name, and its newest checkpoint.
+    """The existing run that a verb's arguments name, and its newest checkpoint.
 
     **Arguments:**
 
-    - `arguments`, `verb`: as of `open_run`.
-    - `instead`: what else can be done without an estimate, for the error.
+    - `arguments`, `verb`: as in `open_run`.
+    - `instead`: an alternative without an estimate, for the error.
     """
     job, saved = open_run(arguments, verb, console)
     if saved is None:
@@ -157,7 +157,7 @@ def of_fit(saved: Saved) -> str:
 
 @refusing("this run")
 def _best(directory: Path, saved: Saved) -> Saved:
-    """The checkpoint of the fit from other starts, if it belongs to that of a run and is better, else that of the run."""
+    """The checkpoint of the fit from other starts, if it belongs to this run and is better; else the run's own."""
     other = load_state(directory / BETTER)
     if other is None or other.origin.get("of") != of_fit(saved):
         return saved
@@ -165,7 +165,7 @@ def _best(directory: Path, saved: Saved) -> Saved:
 
 
 def at_best(exp: Experiment, saved: Saved | None) -> tuple[AbstractObjective, Array]:
-    """The objective that a saved fit minimised last, and its best point; without a saved fit the objective at its guess."""
+    """The last objective of a saved fit, and its best point; without a saved fit, the objective at its guess."""
     if saved is None:
         return exp.functional, exp.functional.theta0
     stages = exp.stages[-1:] if "of" in saved.origin else exp.stages
@@ -179,17 +179,18 @@ def same_problem(
     console: Console | None = None,
     same_loss: Callable[[], bool] | None = None,
 ) -> None:
-    """Refuse equations or data that are not those of a run.
+    """Refuse equations or data that have changed since a run.
 
-    Other versions or compiler flags may trace the same equations to another program. Where these differ too, hashes prove
-    nothing: the loss decides, or a warning is printed. So may another state of pdefit, where only a known loss decides.
+    Another version of pdefit, or other compiler flags, may trace the same equations to another program, so that hashes
+    prove nothing. Then the loss decides if it is known. If it is not, changed flags lead to a warning only, and a
+    changed pdefit to a refusal.
 
     **Arguments:**
 
-    - `before`, `now`: hashes by part, as of `fingerprint`.
-    - `directory`: of the run.
-    - `console`: where the warning is printed.
-    - `same_loss`: whether the loss is that of the run.
+    - `before`, `now`: hashes by part, as in `fingerprint`.
+    - `directory`: the directory of the run.
+    - `console`: the terminal for the warning.
+    - `same_loss`: whether the loss equals the recorded loss.
     """
     changed = [part for part, value in now.items() if before.get(part) != value]
     others = [part for part in changed if part not in ("flags", "pdefit")]

@@ -1,4 +1,4 @@
-"""Results of every recording: of a single one in the directory of the run, of many each in a folder of its own."""
+"""Results of every recording: a single one in the directory of the run, each of many in its own folder."""
 
 import io
 from typing import Any
@@ -53,9 +53,9 @@ def write_recordings(exp: Experiment, found: Fit, job: Job) -> list[ForecastSect
 def recordings_summary(
     exp: Experiment, found: Fit, quality: list[FitSection], ahead: list[ForecastSection | None], job: Job
 ) -> dict[str, Any]:
-    """The sections `fit` and `forecast` of summary.json, of many recordings with those of each under `recordings`.
+    """The sections `fit` and `forecast` of summary.json; for many recordings also each one's, under `recordings`.
 
-    Of many recordings a table is printed and written to recordings.csv, and each folder has a summary.json of its own.
+    For many recordings, a table is printed and written to recordings.csv, and each folder gets its own summary.json.
 
     **Arguments:**
 
@@ -92,13 +92,13 @@ def recordings_summary(
 
 
 def sigma_summary(found: Fit) -> dict[str, list[float]]:
-    """The different standard deviations of the measured values of every variable, at most 64 of each."""
+    """Distinct standard deviations of the measured values of every variable, at most 64 of each."""
     data = [part.functional.observations for part in found.recordings]
     return {n: np.unique(np.concatenate([_of_seen(x, n) for x in data])).tolist()[:64] for n in data[0].sigma}
 
 
 def _of_seen(data: Observations, name: str) -> np.ndarray:
-    """The standard deviations of a variable, one number or those of its measured values."""
+    """Standard deviations of a variable: one number, or one for each measured value."""
     sigma, mask = np.asarray(data.sigma[name]), np.asarray(data.mask[name])
     if sigma.size == 1:
         return sigma.ravel()[: int(mask.any())]
@@ -106,7 +106,7 @@ def _of_seen(data: Observations, name: str) -> np.ndarray:
 
 
 def _own_numbers(found: Fit[Functional]) -> dict[str, float]:
-    """The own numbers of one recording by name, those that a gauge holds among them."""
+    """Own scalars of one recording by name, including those fixed by a gauge."""
     controls, own = found.functional.controls, dict[str, float]()
     values = controls.values(found.theta)
     for control in controls.items:

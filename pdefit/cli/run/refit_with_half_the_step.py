@@ -1,4 +1,4 @@
-"""Discretisation error of an estimate, by one more fit with finer steps and one with finer cells."""
+"""Discretisation error of an estimate, by one refit with finer steps and one with finer cells."""
 
 from typing import Any
 
@@ -17,19 +17,19 @@ from pdefit.inverse.uncertainty.intervals import Intervals, intervals
 
 
 def steps_of(objective: AbstractObjective) -> int:
-    """The number of steps of the longest trajectory, of all recordings."""
+    """Number of steps of the longest trajectory of all recordings."""
     return max(part.layout.time_grid.steps for part, _ in objective.parts(objective.theta0))
 
 
 def refit_finer(exp: Experiment, functional: AbstractObjective, theta: Array, console: Console) -> dict[str, Any]:
-    """Fit again with half the step and, where the grid can be refined, with half the cell width.
+    """Fit again with half the step and, if the grid can be refined, with half the cell width.
 
     Prints a table for each fit, and returns the content of discretisation.json.
 
     **Arguments:**
 
     - `exp`: the experiment.
-    - `functional`, `theta` (p,): objective of the last stage, and the estimate.
+    - `functional`, `theta` (p,): the objective of the last stage, and the estimate.
     """
     if not functional.controls.tabulated.items:
         raise PdefitError(
@@ -61,7 +61,7 @@ def refit_finer(exp: Experiment, functional: AbstractObjective, theta: Array, co
 def _compared(
     functional: AbstractObjective, known: Intervals, theta: Array, again: fitting.Fit, what: str, console: Console
 ) -> dict[str, Any]:
-    """Table of one fit, printed, and its content."""
+    """Print the table of one refit, and return its content."""
     name, names = FINER[what][0], functional.controls.tabulated.names()
     usable = np.isfinite(known.reach) & (known.reach > 0)
     shift = np.where(

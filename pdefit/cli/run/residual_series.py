@@ -1,4 +1,4 @@
-"""Residuals over time, as `residuals.csv` holds them."""
+"""Residuals over time, as in `residuals.csv`."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ _MOST_COLUMNS = 16
 
 
 def residual_series(functional: Functional, residuals: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Columns of weighted residuals, prediction minus data over sigma, at every observation time (T,); NaN if not fitted.
+    """Weighted residuals, (prediction - data) / sigma, in columns over the observation times (T,); NaN if not fitted.
 
-    A variable, or each label of its first axis (body), has a column for each value, with its index behind the name. Of
-    many values at a time it has their root mean square.
+    A variable, or each label of its first axis (body), has one column for each value, named with its index. If there
+    are many values at a time, it has one column with their root mean square.
     """
     coords = observed_axes(functional.problem, functional.observations)
     series: dict[str, np.ndarray] = {}

@@ -40,7 +40,7 @@ _ENTRIES = (
 def run_simulate(job: Job) -> None:
     """Solve the equations and write fields.h5.
 
-    The end state is compared with what is known: invariants, an exact solution, a reference table.
+    The end state is compared with known quantities: invariants, an exact solution, a reference table.
     """
     with drawing(job.directory, job.settings.render, job.settings.cores) as draw:
         _simulate(job, draw)
@@ -105,7 +105,7 @@ def _simulate(job: Job, draw: Draw) -> None:
 
 
 def _drift(system: AbstractSystem, y0: PyTree, y1: PyTree) -> dict[str, float]:
-    """Change of every invariant, relative to its size (absolute where it is zero)."""
+    """Change of every invariant, relative to its size (absolute if it is zero)."""
     if not isinstance(system, AbstractConservative):
         return {}
     before, after = system.invariants(y0), system.invariants(y1)
@@ -124,7 +124,7 @@ def _exact_error(system: AbstractSystem, state: PyTree, t: float) -> float | Non
 
 
 def _reference_error(reference: Reference | None, state: PyTree, t: float) -> float | None:
-    """Largest difference of the end state from the entries of the reference table."""
+    """Largest difference between the end state and the entries of the reference table."""
     if reference is None:
         return None
     if t != reference.time:

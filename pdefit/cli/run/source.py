@@ -1,4 +1,4 @@
-"""Observations and their problem, with the times, the noise and the true values that are known of them."""
+"""Observations and their problem, with known times, noise and true values."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -30,19 +30,19 @@ class Source:
 
     **Arguments:**
 
-    - `problem`: at true values where it is a twin's.
+    - `problem`: the problem; for a twin, at true values.
     - `record`: all observations, including those kept for the forecast.
     - `true_paths`: controls whose true values are known.
     - `true_states`: states of a twin without noise, with leading axis time.
     - `variant`: kind of data, in words.
-    - `noise`: standard deviations that were estimated from the data; `unstated` are the fields without any.
-    - `prepared`: cost of preparing the initial state.
-    - `assumed`, `remarks`: messages for the user about what was assumed, and what looks odd.
-    - `truth`: the problem at true values, where `problem` is not.
-    - `noiseless`: whether the data are a twin's without noise.
-    - `sigma_exact`: whether sigma is known to better than a percent, as a twin's is.
-    - `same_cells`: whether the data are a twin's on the cells of the model.
-    - `method`, `dt`: those of the model, where the data were made with them.
+    - `noise`: standard deviations estimated from the data; `unstated` are the fields without any.
+    - `prepared`: the cost of preparing the initial state.
+    - `assumed`, `remarks`: messages for the user about assumptions and about suspicious data.
+    - `truth`: the problem at true values, if `problem` is not.
+    - `noiseless`: whether the data are noiseless data of a twin.
+    - `sigma_exact`: whether sigma is known to better than a percent, as for a twin.
+    - `same_cells`: whether the data are a twin's on the grid of the model.
+    - `method`, `dt`: the method and step of the model, if the data were made with them.
     """
 
     problem: Problem
@@ -64,7 +64,7 @@ class Source:
 
 
 def frame_times(times: Times) -> np.ndarray:
-    """Times of `times.count` frames from start to stop, and after them those of `times.forecast`.
+    """Times of `times.count` frames from start to stop, followed by the times of `times.forecast`.
 
     Frames of the forecast may be further apart.
     """
@@ -79,7 +79,7 @@ def frame_times(times: Times) -> np.ndarray:
 
 
 def fitted_frames(times: Times, ts: np.ndarray, first: int = 0) -> int:
-    """Number of times of a record `ts` that are fitted: those up to `times.fit_until`; `first` is that of the first frame."""
+    """Number of fitted times of a record `ts`, up to `times.fit_until`; `first` is the index of the first frame."""
     stop = times.last_fitted
     # a time that was typed is the nearest number to a frame's, but for round-off
     slack = 1e-9 * float(ts[-1] - ts[0])
@@ -96,7 +96,7 @@ def problem_at(problem: Problem, stated: Mapping[str, Any]) -> Problem:
 
     **Arguments:**
 
-    - `stated`: for each control one number, or as many as it has, in the system's units.
+    - `stated`: for each control one number, or one for each element, in the system's units.
     """
     for path, value in stated.items():
         where = leaf(problem, path)
@@ -112,12 +112,12 @@ def problem_at(problem: Problem, stated: Mapping[str, Any]) -> Problem:
 
 
 def check_stated(stated: Sequence[str], controls: Sequence[BoundControl], truth: Problem) -> None:
-    """Refuse a true value of an array that is not fitted, or one outside the range of its transform.
+    """Refuse a true value of an array that is not fitted, or a value outside the range of its transform.
 
     **Arguments:**
 
     - `stated`: paths of the true values.
-    - `controls`: of the fit.
+    - `controls`: the controls of the fit.
     - `truth`: the problem at the true values.
     """
     for path in stated:
@@ -132,7 +132,7 @@ def check_stated(stated: Sequence[str], controls: Sequence[BoundControl], truth:
 
 
 def true_value(control: BoundControl, truth: Problem | None, true_paths: Sequence[str]) -> np.ndarray | None:
-    """The true value of a control, in its unit: its own, or that of the parameter that it belongs to; None if unknown.
+    """True value of a control in its unit, its own or its parameter's; None if unknown.
 
     **Arguments:**
 
@@ -145,7 +145,7 @@ def true_value(control: BoundControl, truth: Problem | None, true_paths: Sequenc
 
 
 def true_theta(controls: Controls, true: Callable[[BoundControl], np.ndarray | None]) -> np.ndarray:
-    """theta (p,) at the truth; NaN where it is unknown.
+    """theta (p,) at the truth; NaN for unknown elements.
 
     **Arguments:** `controls`, `true`: the controls, and the true value of each.
     """
@@ -155,7 +155,7 @@ def true_theta(controls: Controls, true: Callable[[BoundControl], np.ndarray | N
 
 
 def fitted_window(settings: Settings, record: Observations) -> tuple[int, np.ndarray, Observations]:
-    """The number of times of a record that are fitted, the frames kept out of the fit, and the record without them."""
+    """Number of fitted times of a record, the frames held out of the fit, and the record without them."""
     fitted = fitted_frames(settings.times, record.ts, record.first_frame)
     stages = settings.stages.stages
     used = [settings.formulation, *(s.formulation for s in stages if s.formulation is not None)]

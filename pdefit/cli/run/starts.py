@@ -1,4 +1,4 @@
-"""Many starts of one fit: which are tried, what they reach, and the fit that goes on from the best."""
+"""Several starts of one fit: their exploration, their results, and the fit from the best of them."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ STARTS = "starts"
 
 
 def check_many(functional: AbstractObjective, stages: Sequence[Stage], settings: Settings) -> None:
-    """Refuse a bootstrap that cannot be, and starts that vary nothing or that stages cannot have, before the fit."""
+    """Refuse, before the fit, an impossible bootstrap, and starts that vary nothing or that the stages exclude."""
     if settings.uncertainty is not None:
         check_bootstrap(functional, settings.uncertainty)
     if settings.starts is not None:
@@ -41,12 +41,12 @@ def check_many(functional: AbstractObjective, stages: Sequence[Stage], settings:
 def minimise_from_starts(
     exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch
 ) -> tuple[Experiment, fitting.Fit, Exploration | None]:
-    """The fit as of `minimise`, from the guess or from the best of many starts, and what these reached.
+    """The fit as in `minimise`, from the guess or the best of many starts, and the exploration of these.
 
     **Arguments:**
 
-    - `exp`, `job`, `saved`: the experiment, its run, and the checkpoint from which it goes on.
-    - `watch`: the seconds of its parts.
+    - `exp`, `job`, `saved`: the experiment, its run, and the checkpoint to continue from.
+    - `watch`: the stopwatch of its parts.
     """
     starts = job.settings.starts
 
@@ -84,7 +84,7 @@ def minimise_from_starts(
 
 
 def _explored(exp: Experiment, job: Job) -> Exploration:
-    """The ends of many starts, with their table. An exploration that was stopped goes on where it was."""
+    """Results of many starts, with their table. A stopped exploration continues."""
     checkpoints, settings = Checkpoints.of(job, STARTS), job.settings
     assert settings.starts is not None
     with MembersProgress(job.console) as bar:
@@ -122,7 +122,7 @@ def _better(exp: Experiment, objective: AbstractObjective, stages: Sequence[Stag
 
 
 def _write_table(found: Exploration, functional: AbstractObjective, job: Job) -> None:
-    """Write starts.csv: for each start its numbers, where it ended, and the optimum that it reached."""
+    """Write starts.csv: the initial and final values, and the optimum, of each start."""
     controls = functional.controls.tabulated
     begun, ended = (
         np.asarray(flat_values(controls, np.asarray(x)[:, : controls.size])) for x in (found.starts, found.theta)

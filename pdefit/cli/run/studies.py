@@ -1,4 +1,4 @@
-"""Studies of an experiment: all sensitivity algorithms, the effect of each parameter, and where it is not finite."""
+"""Studies of an experiment: sensitivity algorithms, effects of parameters, and origins of non-finite values."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from pdefit.output.store.fit_checkpoint import Saved
 
 
 def run_compare_adjoints(job: Job) -> None:
-    """Compare the algorithms where a fit would start; writes compare.json, compare.csv and a figure."""
+    """Compare the algorithms at the start of a fit; writes compare.json, compare.csv and a figure."""
     console, functional = job.console, build_experiment(job.settings).alone("compare-adjoints")
     with console.status("comparing", spinner="line") as status:
         found = compare(functional, memory=device_memory().left, said=lambda what: status.update(f"comparing: {what}"))
@@ -59,7 +59,7 @@ def _numbers(row: Measured, reference: str) -> list[str]:
 def run_sensitivity(job: Job) -> None:
     """Rank the parameters of an experiment; writes sensitivity.json, sensitivity.csv and a figure.
 
-    Parameters change around the truth, or around the guess where the truth is unknown, over the fitted frames.
+    Parameters change around the truth, or around the guess if the truth is unknown, over the fitted frames.
     """
     exp, console = build_experiment(job.settings), job.console
     functional, ts = exp.alone("sensitivity"), exp.source.record.ts[: exp.fitted]
@@ -126,14 +126,14 @@ def _shown(effect: float | None) -> str:
 
 
 def run_doctor(job: Job, saved: Saved | None = None) -> None:
-    """Print what the doctor finds where a fit would start, and write doctor.json.
+    """Print the doctor's findings at the start of a fit, and write doctor.json.
 
     **Arguments:**
 
     - `job`: the experiment.
-    - `saved`: the checkpoint of a fit, which is examined at its best point.
+    - `saved`: the checkpoint of a fit, which is then examined at its best point.
 
-    **Errors:** PdefitError where something is not finite.
+    **Errors:** PdefitError if something is not finite.
     """
     exp = build_experiment(job.settings)
     functional = fitting.first_functional(exp.functional, exp.stages)
@@ -146,5 +146,5 @@ def run_doctor(job: Job, saved: Saved | None = None) -> None:
 
 
 def run_doctor_on_a_run(arguments: list[str], console: Console) -> None:
-    """Examine the run that the arguments name at its best point, or at its guess where there is none."""
+    """Examine a run at its best point, or at its guess if it has no best point."""
     run_doctor(*open_run(arguments, "doctor", console))

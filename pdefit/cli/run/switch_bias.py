@@ -1,4 +1,4 @@
-"""Distance of an estimate from the minimum, if Gauss-Newton follows smooth tangents of hard switches."""
+"""Distance between estimate and minimum, if Gauss-Newton uses smooth tangents of hard switches."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ from pdefit.inverse.uncertainty.intervals import Intervals
 
 
 def switch_bias(found: Fit, known: Intervals | None, console: Console) -> dict[str, Any] | None:
-    """Distance of the estimate from the minimum, in search space and in standard errors, for summary.json.
+    """Distance between estimate and minimum, in search space and in standard errors, for summary.json.
 
-    None where tangents are exact, and where J is too rough for differences to show the distance.
+    None if tangents are exact, or if J is too rough to measure the distance by differences.
 
     **Arguments:**
 

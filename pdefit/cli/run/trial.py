@@ -1,4 +1,4 @@
-"""Trial of the parts of an experiment together, by shapes, types and units alone, so that it costs nothing."""
+"""Trial of the parts of an experiment together, by shapes, types and units alone, at no cost."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -32,7 +32,7 @@ def try_step(
     **Arguments:**
 
     - `system`, `y0`: equations and state.
-    - `solver`: the solver; `path` is where it is configured, for errors.
+    - `solver`, `path`: the solver, and its path in the configuration for errors.
     - `args`: exogenous inputs.
     """
     name = type(system).__name__
@@ -53,9 +53,9 @@ def try_step(
 
 
 def try_observe(observe: Callable[..., dict[str, Any]], t: float, y0: PyTree, args: PyTree) -> dict[str, Any]:
-    """Shapes of what is observed. An observation that does not fit the state, or that sees no point of it, is refused.
+    """Shapes of the observed values. An operator that does not fit the state, or that sees no point of it, is refused.
 
-    **Arguments:** `observe` is an operator; `t`, `y0`, `args` are a time, a state and exogenous inputs.
+    **Arguments:** `observe`: an operator; `t`, `y0`, `args`: a time, a state and exogenous inputs.
     """
     found = _shapes(lambda y: observe(jnp.asarray(t), y, args), y0, "observe does not fit the state")
     for name, seen in found.items():
@@ -67,7 +67,7 @@ def try_observe(observe: Callable[..., dict[str, Any]], t: float, y0: PyTree, ar
 
 
 def check_memory(frames: int, y0: PyTree = 1.0) -> None:
-    """Refuse a number of frames of a state that the memory of this machine cannot hold."""
+    """Refuse a number of frames that does not fit into the memory of this machine."""
     values = sum(int(np.size(x)) for x in jax.tree.leaves(y0))
     if size := too_large((frames, values, _COPIES)):
         raise PdefitError(
@@ -103,10 +103,10 @@ def _alike(found: PyTree, y0: PyTree, what: str) -> None:
 
 
 def check_control_units(declared: Mapping[str, Any], problem: Problem) -> None:
-    """Refuse a control whose unit differs from that of the system or the observation operator.
+    """Refuse a control whose unit differs from the unit of the system or the observation operator.
 
-    Guess, bounds, prior, tables and solver share one number, so nothing is converted. The same unit may be spelled in
-    another way (`mm2/s` for `mm^2/s`).
+    Guess, bounds, prior, tables and solver use the same number, so nothing is converted. Spellings of the same unit may
+    differ (`mm2/s` for `mm^2/s`).
     """
     system = problem.system
     states = {f"y0.{n}": x.unit for n, x in system.coords().items()}

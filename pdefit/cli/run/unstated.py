@@ -12,17 +12,17 @@ from pdefit.inverse.uncertainty.marginal_likelihood import logarithms
 
 
 def with_estimated_sigma(exp: Experiment, refused: str = "") -> Experiment:
-    """The experiment with an estimated sigma of each variable that was given none.
+    """The experiment with an estimated sigma for each variable that has none.
 
-    A fit begins with the spread of each variable for its sigma, and residuals decide between the rounds of the last stage.
-    All recordings share the sigma of a variable. A single variable needs no sigma, unless gaps between windows are weighed
-    against it. Several keep sigma 1, and a line says so, if residuals cannot tell the sigma of each of them. With gaps such
-    a fit is refused.
+    A fit begins with each variable's spread as its sigma, and residuals update it between the rounds of the last stage.
+    All recordings share the sigma of a variable. A single variable needs no sigma, unless gaps between windows are
+    weighed against it. If residuals cannot determine the sigma of each of several variables, all keep sigma 1, with a
+    message; with gaps such a fit is refused.
 
     **Arguments:**
 
     - `exp`: the experiment.
-    - `refused`: why the stages of the fit cannot be repeated; empty if they can.
+    - `refused`: the reason why the stages of the fit cannot be repeated; empty if they can.
     """
     observed = exp.first.observed
     unstated = [n for n in observed if all(n in one.source.unstated for one in exp.each.values())]

@@ -24,13 +24,13 @@ def write(
     about: Mapping[str, Any] | None = None,
     more: str = "",
 ) -> None:
-    """Write the files of a study in their order, renew the report, and name the files on the terminal.
+    """Write the files of a study in their order, update the report, and print the names of the files.
 
     **Arguments:**
 
     - `found`, `job`: the study and its run.
-    - `files`: `.csv` holds the rows, `.json` the record, and another suffix the picture.
-    - `picture`: the figure of a record; None if there is no file of it.
+    - `files`: `.csv` holds the rows, `.json` the record, and any other suffix the picture.
+    - `picture`: the figure of a record; None if no picture is written.
     - `about`: further entries of the record.
     - `more`: the end of the line.
     """

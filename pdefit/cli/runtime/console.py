@@ -1,4 +1,4 @@
-"""The terminal that all messages of the command line go to."""
+"""The terminal for all messages of the command line."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from pdefit._util.errors import printable
 
 
 class Console(console.Console):
-    """A terminal that shows control characters of files as spaces, so that no file can send it commands."""
+    """A terminal that prints control characters as spaces, so that no file can send it commands."""
 
     def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
         for text, style, control in super().render(*arguments, **options):

@@ -27,7 +27,7 @@ _MANY_MAPS = 25_000
 def prepare() -> None:
     """Set double precision, threads, compiler flags, a device for each core, and the compilation cache.
 
-    Flags and devices are left alone if XLA_FLAGS is set; flags also by PDEFIT_XLA_FLAGS=none.
+    Flags and devices are unchanged if XLA_FLAGS is set; flags also if PDEFIT_XLA_FLAGS=none.
     """
     jax.config.update("jax_enable_x64", True)
     # read when the first array is made; what is set stays
@@ -51,7 +51,7 @@ def prepare() -> None:
 
 
 def threads(cores: int) -> dict[str, str]:
-    """The environment that gives LAPACK one thread a call, and XLA a pool that its calls cannot fill.
+    """Environment variables for one LAPACK thread per call, and an XLA pool that LAPACK calls cannot fill.
 
     **Arguments:** `cores`: the number of cores that this process may use.
     """
@@ -67,7 +67,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def forget_programs(always: bool = False) -> None:
-    """Drop the compiled programs of earlier jobs, if there are so many that the next ones might not fit, or always."""
+    """Drop the compiled programs of earlier jobs, always or if they fill so much memory that later ones might not fit."""
     if always:
         jax.clear_caches()
         gc.collect()
@@ -86,12 +86,12 @@ def forget_programs(always: bool = False) -> None:
 
 
 def cores() -> int:
-    """The number of cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _processor() -> str:
-    """Name of what this processor can execute.
+    """Name of the instruction set of this processor.
 
     Nodes of a cluster may share a home directory, but not machine code.
     """

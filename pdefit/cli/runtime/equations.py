@@ -1,8 +1,9 @@
-"""A file of equations that the command line names, for a first try without a package.
+"""A file of equations named on the command line, for a first try without a package.
 
-The file is trusted because its user typed its name. Nothing else ever leads to its code. A run keeps the path, the hash
-and a copy for readers. A verb on that run imports the file at this path only if its user typed the name of that file, with the
-same content, on this machine before. The cache of the user holds a mark of every such file. Any other file is named again.
+The file is trusted because its user typed its name; its code runs for no other reason. A run keeps the path, the hash
+and a copy for readers. A verb on that run imports the file at this path only if its user has typed the name of that
+file, with the same content, on this machine before. The cache of the user marks every such file. Other files must be
+named again.
 """
 
 import inspect
@@ -27,7 +28,7 @@ COPY = "equations.py.txt"
 
 
 class EquationFile(NamedTuple):
-    """A file of equations: its path, its text, and the module that it makes, whose `SYSTEMS` has its systems by name."""
+    """A file of equations: its path, text and module; the module's `SYSTEMS` holds its systems by name."""
 
     path: Path
     text: str
@@ -35,7 +36,7 @@ class EquationFile(NamedTuple):
 
     @property
     def recorded(self) -> dict[str, str]:
-        """Path and hash, as the provenance of a run keeps them."""
+        """Path and hash for the provenance of a run."""
         return {"path": str(self.path), "sha256": digest([self.text.encode()])}
 
 
@@ -43,17 +44,17 @@ _named: list[EquationFile] = []
 
 
 def named() -> EquationFile | None:
-    """The file of equations that is in use, if any."""
+    """The file of equations in use, if any."""
     return _named[-1] if _named else None
 
 
 @contextmanager
 def using(path: Path | None, run: str = "") -> Iterator[None]:
-    """A context with the equations of a file; without a file it changes nothing.
+    """Context manager with the equations of a file; without a file it changes nothing.
 
     **Arguments:**
 
-    - `path`: the file that the command line names; None for that of the run.
+    - `path`: the file named on the command line; None for the run's file.
     - `run`: the directory of a run. Its file of equations is used only if this user has named that file in a command before.
     """
     if path is None and (path := _typed_before(Path(run)) if run else None) is None:
@@ -72,7 +73,7 @@ def using(path: Path | None, run: str = "") -> Iterator[None]:
 
 
 def _typed_before(directory: Path) -> Path | None:
-    """The file of the equations of a run, if its user has typed its name with the content that it still has; else None."""
+    """The equation file of a run, if its user has typed its name with its present content; else None."""
     recorded = RunFiles(directory).provenance.get("equations")
     if isinstance(recorded, Mapping) and _mark(recorded).is_file():
         path = Path(str(recorded.get("path")))
@@ -82,17 +83,17 @@ def _typed_before(directory: Path) -> Path | None:
 
 
 def _mark(recorded: Mapping[str, Any]) -> Path:
-    """The file which says that the user has typed the name of a file with this content."""
+    """The file that marks a typed name of a file with this content."""
     return cache_folder("equations") / digest([f"{recorded.get('path')!r} {recorded.get('sha256')!r}".encode()])
 
 
 def check_named_again(recorded: Any, directory: Path, verb: str) -> None:
-    """Refuse to work on a run with other equations than those it was made with.
+    """Refuse to work on a run with equations other than its own.
 
     **Arguments:**
 
     - `recorded`: the entry `equations` in the provenance of the run; None for a run of installed equations.
-    - `directory`, `verb`: of the run, for errors.
+    - `directory`, `verb`: the directory of the run, and the verb, for errors.
     """
     file = named()
     if recorded is None and file is None:
@@ -113,7 +114,7 @@ def check_named_again(recorded: Any, directory: Path, verb: str) -> None:
 
 
 def text_of(path: Path, what: str) -> str:
-    """Content of a file that the command line names; errors say what it is."""
+    """Content of a file named on the command line; errors call it `what`."""
     # opening a pipe or a device could block for ever
     if not path.is_file():
         raise PdefitError(f"The {what} '{path}' does not exist, or is no file; correct the path")
@@ -129,7 +130,7 @@ def snake_case(name: str) -> str:
 
 
 def _load(path: Path) -> EquationFile:
-    """Execute a file of equations as a module of its own."""
+    """Execute a file of equations as a separate module."""
     text = text_of(path, "file of equations")
     module = ModuleType(MODULE)
     module.__file__ = str(path.resolve())
@@ -155,7 +156,7 @@ def _load(path: Path) -> EquationFile:
 
 
 def _systems(module: ModuleType) -> dict[str, type]:
-    """Concrete systems that a module defines itself, by their names in a configuration."""
+    """Concrete systems defined in a module, by their names in a configuration."""
     # only here, because it loads JAX
     from pdefit.systems.system import AbstractSystem
 
@@ -168,7 +169,7 @@ def _systems(module: ModuleType) -> dict[str, type]:
 
 
 def _line(error: BaseException, file: str) -> int:
-    """The line of a file at which an error arose."""
+    """The line of a file that raised an error."""
     if isinstance(error, SyntaxError) and error.lineno:
         return error.lineno
     lines = [frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]

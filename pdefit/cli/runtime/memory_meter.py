@@ -1,4 +1,4 @@
-"""Memory of this process: what it holds now, and the most that it held."""
+"""Memory of this process: in use now, and at its peak."""
 
 import resource
 import sys
@@ -8,7 +8,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def resident() -> int:
-    """Bytes in use now; if the system does not say, the most so far."""
+    """Bytes in use now; the peak so far if the system does not report them."""
     try:
         lines = _STATUS.read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
@@ -17,5 +17,5 @@ def resident() -> int:
 
 
 def peak() -> int:
-    """The most bytes that this process held so far. Linux counts in KiB, macOS in bytes."""
+    """Peak bytes of this process so far."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

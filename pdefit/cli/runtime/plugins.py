@@ -1,6 +1,6 @@
 """Plugins as modules with systems, and their configurations.
 
-A file of equations that the command line names counts as one, too.
+A file of equations named on the command line counts as one, too.
 """
 
 import importlib
@@ -50,18 +50,18 @@ def configurations() -> list[tuple[str, Path]]:
 
 
 def proposal(data: str) -> dict[str, Any]:
-    """Lines of an experiment that the first plugin with `conf/proposal/DATA.yaml` proposes for such data; else none.
+    """Lines that the first plugin with `conf/proposal/DATA.yaml` proposes for such data; empty without one.
 
     **Arguments:**
 
-    - `data`: `vectors`, velocities in a plane with units, or `angles`, components at angles on a sphere.
+    - `data`: `vectors` (velocities in a plane with units) or `angles` (components at angles on a sphere).
     """
     files = (folder / "proposal" / f"{data}.yaml" for _, folder in configurations())
     return next((yaml.safe_load(file.read_text(encoding="utf-8")) for file in files if file.is_file()), {})
 
 
 class PluginConfigurations(SearchPathPlugin):
-    """Plugin of Hydra that adds the `conf` folders of pdefit's plugins to the search path."""
+    """Hydra plugin that adds the `conf` folders of pdefit's plugins to the search path."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for name, folder in configurations():

@@ -1,4 +1,4 @@
-"""Settings of a process before JAX is imported: signals, cores and GPUs; and the seconds it takes."""
+"""Settings of a process before JAX is imported (signals, cores, GPUs), and its timing."""
 
 import multiprocessing
 import os
@@ -16,13 +16,13 @@ _WORKER = re.compile(r"LokyProcess-(\d+)")
 
 
 def settle(launcher: Mapping[str, Any]) -> None:
-    """Take signals, and give a process of the launcher `joblib` its own part of the cores, and one of the GPUs.
+    """Handle signals, and give a process of the launcher `joblib` its share of the cores and one of the GPUs.
 
-    XLA starts a thread for each core it may use. So n processes on n cores would otherwise start n times n threads, and
-    every process would take the memory of all GPUs. What the user has set (CUDA_VISIBLE_DEVICES,
-    XLA_PYTHON_CLIENT_MEM_FRACTION) is divided or kept.
+    XLA starts a thread for each core it may use. So n processes on n cores would otherwise start n^2 threads, and every
+    process would take the memory of all GPUs. Settings of the user (CUDA_VISIBLE_DEVICES,
+    XLA_PYTHON_CLIENT_MEM_FRACTION) are divided or kept.
 
-    **Arguments:** `launcher` is its configuration, of which `n_jobs` is the number of processes.
+    **Arguments:** `launcher`: its configuration, in which `n_jobs` is the number of processes.
     """
     if not interrupts.listens():
         interrupts.listen()
@@ -43,7 +43,7 @@ def settle(launcher: Mapping[str, Any]) -> None:
 
 
 def _gpus() -> list[str]:
-    """The GPUs of this process by number or name: those that CUDA_VISIBLE_DEVICES lists, or all of the machine."""
+    """GPUs of this process by index or name: those in CUDA_VISIBLE_DEVICES, or all of the machine."""
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is not None:
         return [name.strip() for name in listed.split(",") if name.strip() not in ("", "-1")]
@@ -58,14 +58,14 @@ _COMPILING = ("/jax/core/compile/jaxpr_to_mlir_module_duration", "/jax/core/comp
 
 
 def start() -> None:
-    """Mark the beginning of a command."""
+    """Mark the start of a command."""
     _started[:] = [time.perf_counter()]
 
 
 class Stopwatch:
-    """Seconds of the parts of a job, one after the other. The first, `imports`, is what the command did before the job.
+    """Seconds of the consecutive parts of a job. The first part, `imports`, is the time before the job.
 
-    `compiling` are the seconds that programs took to be compiled, or read from the cache, within these parts.
+    `compiling` counts the seconds in these parts in which programs were compiled or read from the cache.
     """
 
     def __init__(self):
@@ -92,5 +92,5 @@ class Stopwatch:
         return self.seconds["imports"] + time.perf_counter() - self._begin
 
     def __str__(self) -> str:
-        """The parts that took a twentieth of a second or more, in their order."""
+        """Parts of a twentieth of a second or more, in order."""
         return ", ".join(f"{part} {taken:.1f}" for part, taken in self.seconds.items() if taken >= 0.05)

@@ -1,9 +1,9 @@
-"""Processes of one SLURM step that share a fit. The first leads: it alone writes and speaks. The other processes follow.
+"""Processes of one SLURM step that share a fit. Process 0 leads: it alone writes and prints. The other processes follow.
 
-Each of the others keeps a connection to the first. It carries a few lines: the port of JAX, the run, the beginning of the
-fit, and the code with which all end. A connection that ends without such a code means a death. The system of a killed
-process closes it at once, and that of a machine which is gone is missed after less than a minute. JAX by itself waits for
-ever where gloo does, and otherwise notices after minutes.
+Each follower keeps a connection to process 0. It carries a few lines: JAX's port, the run, the start of the fit, and
+the common exit code. A connection that ends without such a code means that a process died. The system of a killed
+process closes it at once; a lost machine is noticed in less than a minute. JAX by itself would wait for ever with gloo,
+and otherwise notice after minutes.
 """
 
 import json
@@ -39,22 +39,22 @@ _run, _terminal = "", 2
 
 
 def tasks() -> int:
-    """The number of tasks of the SLURM step that this process belongs to; 1 outside of one."""
+    """Number of tasks of the SLURM step of this process; 1 outside a step."""
     return int(os.environ["SLURM_STEP_NUM_TASKS"]) if all(name in os.environ for name in _STEP) else 1
 
 
 def joined() -> bool:
-    """Test for a fit that this process shares with other processes."""
+    """True if this process shares a fit with other processes."""
     return bool(_peers)
 
 
 def follows() -> bool:
-    """Test for a shared fit that another process leads."""
+    """True if another process leads the shared fit."""
     return bool(_peers) and os.environ["SLURM_PROCID"] != "0"
 
 
 def join() -> None:
-    """Find the other processes of the step, for JAX too. It must not have started, and it takes all their devices."""
+    """Connect to the other processes of the step, for JAX too, which must not have started; it uses all their devices."""
     import jax
 
     global _terminal
@@ -92,33 +92,33 @@ def join() -> None:
 
 
 def call(run: str) -> None:
-    """Tell those that follow which run they work on; they begin to build its experiment."""
+    """Tell the following processes which run they work on; they begin to build its experiment."""
     global _run
     _run = run
     tell(run)
 
 
 def called() -> str:
-    """The run that this process, which follows, works on."""
+    """The run that this following process works on."""
     global _run
     _run = heard()
     return _run
 
 
 def tell(word: Any) -> None:
-    """Send a text or number to all following processes; nothing if there are none."""
+    """Send a text or number to all following processes, if any."""
     for peer in _peers:
         with suppress(OSError):
             peer.sendall(json.dumps([word]).encode() + b"\n")
 
 
 def heard() -> Any:
-    """The next word from the first process, for which this one waits."""
+    """Wait for the next message from process 0."""
     return _lines.get()
 
 
 def part() -> None:
-    """End the work in common, when all have come here: each goes on, or ends, by itself."""
+    """End the shared work once all processes are here; each continues, or ends, separately."""
     import jax
 
     _parted.set()
@@ -130,7 +130,7 @@ def part() -> None:
 
 @contextmanager
 def together() -> Iterator[None]:
-    """A block of work in common. If one process is lost in it all end, and after it each goes on by itself."""
+    """Context manager of shared work. If one process is lost, all end; after it the processes separate."""
     if not _peers:
         yield
         return
@@ -145,14 +145,14 @@ def together() -> Iterator[None]:
 
 
 def dismiss(code: int) -> None:
-    """End those that follow this process, with an exit code."""
+    """End the processes that follow this one, with an exit code."""
     _parted.set()
     if not follows():
         tell({"end": code})
 
 
 def end(code: int) -> None:
-    """End this process at once, and those that follow it, where they share a fit. Nothing happens where they do not."""
+    """End this process at once, with its followers, if they share a fit; no effect otherwise."""
     if _peers:
         dismiss(code)
         # JAX would wait for the others
@@ -160,13 +160,13 @@ def end(code: int) -> None:
 
 
 def speak() -> None:
-    """Let a process that follows write on the terminal again."""
+    """Let a following process write on the terminal again."""
     if _terminal != 2:
         os.dup2(_terminal, 2)
 
 
 def lost() -> None:
-    """Wait for the sentence about a death, where an evaluation failed because another process is gone."""
+    """Wait for the message about a lost process after an evaluation failed because of it."""
     time.sleep(5.0 if _peers else 0.0)
 
 
@@ -198,7 +198,7 @@ def _with_keepalive(peer: socket.socket) -> socket.socket:
 
 
 def _listen(peer: socket.socket) -> None:
-    """Keep what a peer tells, and end this process with it."""
+    """Store the messages of a peer, and end this process with it."""
     with suppress(OSError, ValueError), peer.makefile(encoding="utf-8") as lines:
         for line in lines:
             (word,) = json.loads(line)

@@ -28,7 +28,7 @@ _PACKAGES = ("pdefit", "jax", "jaxlib", "equinox", "diffrax", "optax", "numpy", 
 
 
 class Reproducible(Protocol):
-    """Settings that the provenance of a run repeats."""
+    """Settings that are repeated in the provenance of a run."""
 
     @property
     def dtype(self) -> str: ...
@@ -39,19 +39,19 @@ class Reproducible(Protocol):
 
 
 def run_name() -> str:
-    """Name of a run: the time and a random number, so that two sweeps of the same second have different names."""
+    """A new name for a run: the time and a random number, which separates sweeps of the same second."""
     return f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{uuid.uuid4().hex[:4]}"
 
 
 def current() -> Path:
-    """Directory that Hydra made for this run."""
+    """The directory that Hydra made for this run."""
     return Path(HydraConfig.get().runtime.output_dir)
 
 
 def refuse_used(overrides: list[str]) -> None:
-    """Refuse directories that hold a run already, which Hydra would overwrite.
+    """Refuse directories that already hold a run, which Hydra would overwrite.
 
-    The next try may begin where a command ended before it had saved anything. Of a sweep its record goes on.
+    A new attempt may use the directory of a command that ended before it saved anything; a sweep's record continues.
     """
     for override in overrides:
         key, _, value = override.partition("=")
@@ -78,16 +78,16 @@ def recorded(
     resumed: bool = False,
     alone: bool = True,
 ) -> Iterator[None]:
-    """Lock a directory for a block, and record how it ran.
+    """Context manager that locks a run directory, and records the course of the run.
 
-    Provenance is written at the start. While it runs there is a file RUNNING, whose time is renewed every 20 s. At the
+    Provenance is written at the start. During the run there is a file RUNNING, whose time is renewed every 20 s. At the
     end a file DONE, INTERRUPTED or FAILED is written, with the time or the reason.
 
     **Arguments:**
 
-    - `directory`: of the run.
-    - `command`: words of the command line, for the provenance.
-    - `settings`, `experiment`: of the run.
+    - `directory`: the directory of the run.
+    - `command`: the words of the command line, for the provenance.
+    - `settings`, `experiment`: the settings and the name of the experiment.
     - `resumed`: whether the run existed before.
     - `alone`: whether the process ends with the run.
     """
@@ -131,14 +131,14 @@ def recorded(
 
 
 def mark_failed(directory: Path, reason: str) -> None:
-    """Mark a job that failed before its run began; one that began has its mark, or belongs to another process."""
+    """Mark a job that failed before its run began; a run that began has a mark, or belongs to another process."""
     if not (directory / "provenance.json").exists():
         with suppress(OSError):
             write_text(directory / "FAILED", f"{sentence(reason)}\n")
 
 
 def _start(directory: Path, entry: dict[str, Any], resumed: bool) -> None:
-    """Write provenance, and remove the mark of how an earlier command ended."""
+    """Write provenance, and remove the mark of an earlier end."""
     provenance = directory / "provenance.json"
     if resumed and provenance.is_file():
         first = read_json(provenance)
@@ -152,7 +152,7 @@ def _start(directory: Path, entry: dict[str, Any], resumed: bool) -> None:
 
 
 def _end(directory: Path, mark: str, text: str) -> None:
-    """Write one mark of how a run ended. Signals are ignored from now on."""
+    """Write the final mark of a run. Signals are ignored from now on."""
     interrupts.over()
     try:
         write_text(directory / mark, text)
@@ -167,7 +167,7 @@ def _text(path: Path) -> str | None:
 
 
 def _states(directory: Path) -> list[tuple[str, int]]:
-    """Times at which the files of state/ and the summary were written."""
+    """Modification times of the summary and of the files in state/."""
     files = [*(directory / "state").glob("*.h5"), directory / "summary.json"]
     return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.exists())
 
@@ -202,7 +202,7 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """Commit of the source tree, with `+` where it has changes; None for an installed wheel."""
+    """Commit of the source tree, with `+` for uncommitted changes; None for an installed wheel."""
     here = Path(__file__).parent
     try:
         top = subprocess.run(

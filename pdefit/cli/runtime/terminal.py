@@ -22,7 +22,7 @@ _BETWEEN = 2.0
 
 
 def say(console: Console, *lines: str) -> None:
-    """Write lines into the log and on the terminal; empty ones are left out."""
+    """Write non-empty lines into the log and on the terminal."""
     for line in filter(None, lines):
         log.info(line)
         console.print(escape(line), highlight=False)
@@ -31,7 +31,7 @@ def say(console: Console, *lines: str) -> None:
 def warn(console: Console, line: str, heading: str = "") -> None:
     """Write a warning into the log and on the terminal.
 
-    **Arguments:** `heading` is what the terminal shows before the line; empty for nothing.
+    **Arguments:** `heading`: the text before the line on the terminal; empty for none.
     """
     log.warning(line)
     told = f"[yellow]{heading}[/] {escape(line)}" if heading else f"[yellow]{escape(line)}[/]"
@@ -39,11 +39,11 @@ def warn(console: Console, line: str, heading: str = "") -> None:
 
 
 def show_table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table without lines, whose cells may hold markup.
+    """Print a table without rules; its cells may hold markup.
 
     **Arguments:**
 
-    - `columns`: headings. Cells below one that begins with ">" stand on the right and are not folded.
+    - `columns`: headings. Cells below a heading that begins with ">" are right-aligned and not wrapped.
     - `rows`: the cells.
     """
     table = Table(box=None, header_style="bold")
@@ -84,8 +84,8 @@ class FitProgress(_BarOrLines):
 
     **Arguments:**
 
-    - `console`: the place of the bar, if it is a terminal.
-    - `every`: seconds between lines where there is no bar.
+    - `console`: the terminal for the progress bar, if it is one.
+    - `every`: seconds between lines if there is no bar.
     """
 
     def __init__(self, console: Console, every: float = 5.0):
@@ -116,7 +116,7 @@ class FitProgress(_BarOrLines):
 class MembersProgress(_BarOrLines):
     """Progress of many fits, with a clock for saving their state.
 
-    **Arguments:** as of `FitProgress`.
+    **Arguments:** as in `FitProgress`.
     """
 
     def __init__(self, console: Console, every: float = 5.0):
@@ -125,7 +125,7 @@ class MembersProgress(_BarOrLines):
         self._saved, self._stage = time.perf_counter(), -1
 
     def save_now(self) -> bool:
-        """Test for a state that was saved some seconds ago. If it is true a new interval begins."""
+        """True if the state was last saved some seconds ago; then a new interval begins."""
         now, before = time.perf_counter(), self._saved
         self._saved = now if now - before > _BETWEEN else before
         return now - before > _BETWEEN
@@ -144,7 +144,7 @@ class MembersProgress(_BarOrLines):
 class RunsProgress(_BarOrLines):
     """Progress of a known number of runs.
 
-    **Arguments:** as of `FitProgress`.
+    **Arguments:** as in `FitProgress`.
     """
 
     def __init__(self, console: Console, every: float = 5.0):
@@ -152,7 +152,7 @@ class RunsProgress(_BarOrLines):
         super().__init__(console, every, *columns, TimeRemainingColumn(), transient=True)
 
     def __call__(self, done: int, of: int, what: str) -> None:
-        """Show that `done` runs out of `of` are finished, and which comes next."""
+        """Show that `done` runs out of `of` are finished, and the name of the next run."""
         if self._bar:
             self._task = self._bar.add_task(what, total=of) if self._task is None else self._task
             self._bar.update(self._task, completed=done, description=what)

@@ -14,7 +14,7 @@ _SECTIONS = ("controls", "system", "data", "twin")
 def swept_keys(jobs: Sequence[Sequence[str]]) -> list[str]:
     """The keys whose values differ between jobs; all keys but the experiment if none does.
 
-    **Arguments:** `jobs` are the overrides of each job, `key=value`.
+    **Arguments:** `jobs`: the overrides of each job, `key=value`.
     """
     values: dict[str, list[str]] = {}
     for job in jobs:
@@ -25,7 +25,7 @@ def swept_keys(jobs: Sequence[Sequence[str]]) -> list[str]:
 
 
 def swept_values(jobs: Sequence[Sequence[str]]) -> list[dict[str, str]]:
-    """For each job its values of the swept keys."""
+    """Values of the swept keys, for each job."""
     keys = swept_keys(jobs)
     each = [dict(map(_parted, job)) for job in jobs]
     return [{key: values[key] for key in keys if key in values} for values in each]
@@ -34,8 +34,8 @@ def swept_values(jobs: Sequence[Sequence[str]]) -> list[dict[str, str]]:
 def job_names(jobs: Sequence[Sequence[str]]) -> list[str]:
     """A name for each job, such as `D.guess_0.5__seed_1`, which does not depend on its number.
 
-    A long name is cut, and so is what a folder cannot be called; a digest of the overrides then keeps names apart. Jobs
-    with equal overrides are counted.
+    Long names, and characters that a folder name cannot have, are cut; a digest of the overrides then keeps names
+    distinct. Jobs with equal overrides are numbered.
     """
     short = _shortened(swept_keys(jobs))
     names, found = list[str](), list[str]()

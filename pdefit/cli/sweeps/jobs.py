@@ -1,4 +1,4 @@
-"""Jobs of a sweep as they are now, what of it is left to run, and how they ended."""
+"""The jobs of a sweep: their present states, the jobs left to run, and their outcomes."""
 
 import dataclasses
 import time
@@ -28,10 +28,10 @@ class Job:
 
     **Arguments:**
 
-    - `name`, `files`: of the job.
+    - `name`, `files`: the name and files of the job.
     - `values`: its swept values by key.
     - `state`: done, running, waiting, killed, failed or interrupted.
-    - `reason`: why it failed or was interrupted.
+    - `reason`: the reason of a failure or an interruption.
     """
 
     name: str
@@ -42,19 +42,19 @@ class Job:
 
     @property
     def loss(self) -> float | None:
-        """The loss at the end, of a running job the smallest so far."""
+        """The final loss; for a running job the smallest so far."""
         found = self.files.summary.loss_final
         return min(self._losses(), default=None) if found is None else found
 
     @property
     def iterations(self) -> int | None:
-        """Evaluations so far."""
+        """Number of evaluations so far."""
         found = self.files.summary.iterations
         return len(self._losses()) or None if found is None else found
 
     @property
     def heartbeat(self) -> float | None:
-        """Seconds since a running job showed that it lives."""
+        """Seconds since the last sign of life of a running job."""
         path = self.files.directory / "RUNNING"
         try:
             return max(time.time() - path.stat().st_mtime, 0.0) if self.state == RUNNING else None
@@ -62,7 +62,7 @@ class Job:
             return None
 
     def _losses(self) -> list[float]:
-        """The losses so far of a job without a summary."""
+        """Losses so far of a job without a summary."""
         # a file that is being written may be read at a bad moment
         try:
             history = self.files.path("history.h5") if self.files.has("history.h5") else None
@@ -93,12 +93,12 @@ _LAUNCHER = ("hydra.launcher.", "hydra/launcher=")
 
 
 def what_is_left(words: Sequence[str], files: Sequence[str], console: Console) -> tuple[Sweep, list[str], list[str]]:
-    """The sweep, the names of its jobs that are missing, failed or were stopped, and the words that run them.
+    """The sweep, the names of its jobs that are missing, failed or stopped, and the command that runs them.
 
     **Arguments:**
 
     - `words`: the directory of the sweep, and settings of a launcher.
-    - `files`: files of equations and of an experiment that were named.
+    - `files`: the named files of equations and of an experiment.
     """
     sweep = read_sweep(named_directory(words, "sweep resume", "a sweep", "runs/...-sweep"))
     if wrong := [word for word in words[1:] if not word.startswith(_LAUNCHER)]:
@@ -115,7 +115,7 @@ def what_is_left(words: Sequence[str], files: Sequence[str], console: Console) -
 
 
 def tell_outcome(directory: Path, console: Console) -> list[str]:
-    """Print how the jobs of a sweep ended; returns the names of those that are not done."""
+    """Print the outcomes of the jobs of a sweep; returns the names of unfinished jobs."""
     jobs = jobs_of(read_sweep(directory))
     left = [job for job in jobs if job.state in OPEN]
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))

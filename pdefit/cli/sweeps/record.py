@@ -1,4 +1,4 @@
-"""sweep.json: the command of a sweep and its jobs with their names, written before the first of them starts."""
+"""sweep.json: the command of a sweep and the names of its jobs, written before the first job starts."""
 
 import dataclasses
 import re
@@ -28,14 +28,14 @@ _FLAGS = ("-cd", "--config-dir")
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """A sweep as sweep.json states it.
+    """A sweep as recorded in sweep.json.
 
     **Arguments:**
 
-    - `directory`: of the sweep, with a folder for each job.
-    - `verb`, `words`: the verb, and flags and settings as they were typed, without Hydra's.
-    - `files`: files of equations and experiments that the command named.
-    - `jobs`: for each job the name of its folder, and its overrides.
+    - `directory`: the directory of the sweep, with a folder for each job.
+    - `verb`, `words`: the verb, and flags and settings as typed, without Hydra's.
+    - `files`: the command's files of equations and experiments.
+    - `jobs`: the overrides of each job by the name of its folder.
     """
 
     directory: Path
@@ -53,8 +53,8 @@ class Sweep:
 def read_sweep(directory: Path) -> Sweep:
     """The sweep in a directory.
 
-    The file may come from somebody else. Folders of jobs lie inside the directory, and words set keys of an experiment
-    only: launchers are typed again.
+    The file may come from a stranger. Folders of jobs must lie inside the directory, and words may set keys of an
+    experiment only; launchers are typed again.
     """
     if not (directory / FILE).is_file():
         raise PdefitError(f"'{directory}' is no sweep (it has no {FILE}); name the directory that `pdefit fit -m` made")
@@ -81,13 +81,13 @@ def read_sweep(directory: Path) -> Sweep:
 def recorded_sweep(
     verb: str, words: Sequence[str], files: Sequence[str], only: Collection[str] | None = None
 ) -> Iterator[list[Path]]:
-    """A block in which Hydra names the jobs of a sweep after their overrides, and writes sweep.json before it starts them.
+    """Context manager in which Hydra names jobs after their overrides, and writes sweep.json before it starts them.
 
-    The result is filled with the directory of the sweep once it is known.
+    The yielded list receives the directory of the sweep once it is known.
 
     **Arguments:**
 
-    - `verb`, `words`, `files`: as of `Sweep`.
+    - `verb`, `words`, `files`: as in `Sweep`.
     - `only`: the names of the jobs that run; None for all.
     """
     instantiate, found = Plugins.instantiate_sweeper, list[Path]()
@@ -133,6 +133,6 @@ def _texts(x: Any) -> TypeGuard[list[str]]:
 
 
 def _kept(words: Sequence[str]) -> list[str]:
-    """Words without `-m` and keys of Hydra, which may be commands."""
+    """Words without `-m` and without keys of Hydra, which may be commands."""
     kept = [w for w in words if w not in ("-m", "--multirun")]
     return [w for w in kept if re.split(r"[./=]", w.lstrip("+~"))[0] != "hydra"]

@@ -1,4 +1,4 @@
-"""One table over the jobs of a sweep: sweep.csv, sweep.h5 for xarray, and what its page shows."""
+"""One table of all jobs of a sweep: sweep.csv, sweep.h5 for xarray, and the content of its page."""
 
 import math
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ _TEXT = h5py.string_dtype()
 
 
 def rows_of(jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    """For each job its row: swept values, state, verdict, losses, estimates with errors and intervals, timings."""
+    """A row for each job: swept values, state, verdict, losses, estimates with errors and intervals, timings."""
     return [_row(job) for job in jobs]
 
 
 def best_of(jobs: Sequence[Job]) -> Job | None:
-    """The job with the smallest loss among those that are done; None if none is."""
+    """The finished job with the smallest loss; None if no job is finished."""
     done = [(job.loss, n) for n, job in enumerate(jobs) if job.state == DONE and job.loss is not None]
     return jobs[min(done)[1]] if done else None
 
@@ -81,7 +81,7 @@ def _number(text: str) -> Any:
 
 
 def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str], jobs: Sequence[Job]) -> xarray.Dataset:
-    """Columns with the dimension `job`, and the last frames of fields that all jobs have in one shape."""
+    """Columns with the dimension `job`, and the last frames of fields whose shape all jobs share."""
     variables = {column: ("job", _column([row.get(column) for row in rows])) for column in columns if column != "job"}
     best = best_of(jobs)
     data = xarray.Dataset(
@@ -93,7 +93,7 @@ def _dataset(rows: Sequence[dict[str, Any]], columns: Sequence[str], jobs: Seque
 
 
 def _column(values: Sequence[Any]) -> np.ndarray:
-    """A column as numbers where all entries are, else as text; missing entries are NaN or empty."""
+    """A column of numbers if all entries are numbers, else of text; missing entries are NaN or empty."""
     known = [x for x in values if x is not None]
     if known and all(isinstance(x, bool | int | float) for x in known):
         return np.asarray([math.nan if x is None else float(x) for x in values])
@@ -101,7 +101,7 @@ def _column(values: Sequence[Any]) -> np.ndarray:
 
 
 def _last_frames(jobs: Sequence[Job]) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The last predicted frame of each field, NaN for jobs without one."""
+    """The last predicted frame of each field; NaN for jobs without it."""
     frames: dict[str, dict[int, xarray.DataArray]] = {}
     for number, job in enumerate(jobs):
         for name, frame in last_frames(job).items():
@@ -119,7 +119,7 @@ def _last_frames(jobs: Sequence[Job]) -> dict[str, tuple[tuple[str, ...], np.nda
 
 
 def last_frames(job: Job) -> dict[str, xarray.DataArray]:
-    """The last predicted frame of each field of a job that is done; none if the file cannot be read."""
+    """The last predicted frame of each field of a finished job; empty if the file cannot be read."""
     if job.state != DONE or not job.files.has("fields.h5"):
         return {}
     try:
@@ -165,7 +165,7 @@ def _shown(job: Job, row: dict[str, object]) -> Shown:
 
 
 def _small(frame: np.ndarray) -> np.ndarray | None:
-    """A frame on one or two axes with few points; None for numbers and for what has more axes."""
+    """A frame on one or two axes, thinned to few points; None for other shapes and types."""
     if frame.ndim not in (1, 2) or frame.size < 2 or frame.dtype.kind not in "fiu":
         return None
     return frame[tuple(slice(None, None, -(-n // _MOST_POINTS)) for n in frame.shape)]

@@ -1,4 +1,4 @@
-"""Kinds of instruments' files that `pdefit import` turns into data files: one function each."""
+"""Instrument files that `pdefit import` converts to data files: one function for each kind."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from pdefit.data.importers.tracks import tracks
 
 
 def _piv(files: list[Path], options: dict[str, str]) -> Recording:
-    """Velocity fields from files of them, or with `pairs` from images."""
+    """Velocity fields from vector files, or with `pairs` from images."""
     return image_pairs(files, options) if "pairs" in options else read_piv(files, options)
 
 

@@ -1,4 +1,4 @@
-"""Films of a camera: choice of frames, crop, mask and bins."""
+"""Camera films: choice of frames, crop, mask and bins."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ def film(files: list[Path], options: dict[str, str]) -> Recording:
 
 
 def _parts(files: list[Path], options: Mapping[str, str]) -> dict[Path, Images]:
-    """Images by file, in the natural order of names. A set of files is listed once."""
+    """Images by file, in natural order of names. A set of files is listed once."""
     parts = dict[Path, Images]()
     for file in (Path(name) for name in tifffile.natural_sorted(map(str, files))):
         if any(file.resolve() in part.files for part in parts.values()):
@@ -76,7 +76,7 @@ def _parts(files: list[Path], options: Mapping[str, str]) -> dict[Path, Images]:
 
 
 def _numbers(parts: Mapping[Path, Images], options: Mapping[str, str], notes: list[str]) -> tuple[range, np.ndarray]:
-    """The images that `frames=0:100 every=2` choose, and their times in frames."""
+    """Indices of the images that `frames=0:100 every=2` select, and their times in frames."""
     count, (start, colon, end) = (
         sum(part.shape[0] for part in parts.values()),
         options.get("frames", "0:").partition(":"),
@@ -99,13 +99,13 @@ def _numbers(parts: Mapping[Path, Images], options: Mapping[str, str], notes: li
 
 
 class _Values:
-    """The treatment of the values of images.
+    """Processing of image values.
 
     **Arguments:**
 
     - `first`: the images of the first file.
     - `options`: `channel`, `nan`, `crop`, `mask`, `bin`, `dark`, `per_count`.
-    - `notes`: to be completed.
+    - `notes`: the list of notes to extend.
     """
 
     def __init__(self, first: Images, options: Mapping[str, str], notes: list[str]):
@@ -179,7 +179,7 @@ class _Values:
 
 
 def _mask(file: Path, shape: tuple[int, ...]) -> np.ndarray:
-    """True where the picture of a mask is not zero."""
+    """True for pixels where the mask image is not zero."""
     if not file.is_file():
         raise PdefitError(f"The mask '{file}' does not exist; correct its name")
     with reading(file):
@@ -192,7 +192,7 @@ def _mask(file: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _dark(given: str, shape: tuple[int, ...]) -> np.ndarray:
-    """The counts in the dark: a number, or an image of all pixels, row 0 at the top."""
+    """Dark counts: a number, or an image of all pixels, row 0 at the top."""
     file = Path(given)
     if not file.suffix or not file.is_file():
         return np.asarray(numbers("dark", given, "400 or an image that exists", (1,))[0])

@@ -16,15 +16,15 @@ from pdefit.data.importers.recording import Recording
 
 
 def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
-    """Velocities at the middle times of pairs of images, by interrogation windows that shrink and deform.
+    """Velocities at the middle times of image pairs, by interrogation windows that shrink and deform.
 
     Windows overlap by half. Vectors that fail a test are missing.
 
     **Arguments:**
 
     - `files`: images, as `pdefit import film` reads them.
-    - `options`: `pairs=true` for every image with the next one, `pairs=double` for images 0 and 1, 2 and 3 and so on, `delay`
-      apart; `windows=[64,32]` in pixels, and those of films without `mask`.
+    - `options`: `pairs=true` for every image with the next one, `pairs=double` for images 0 and 1, 2 and 3 and so on,
+      `delay` apart; `windows=[64,32]` in pixels, and the options of films except `mask`.
     """
     try:
         from openpiv import windef  # pyright: ignore[reportMissingImports]
@@ -94,7 +94,7 @@ def image_pairs(files: list[Path], options: dict[str, str]) -> Recording:
 
 
 def _vectors(windef: Any, first: np.ndarray, last: np.ndarray, settings: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Displacements along columns and rows in pixels. NaN where a test fails, or an image has no contrast."""
+    """Displacements along columns and rows in pixels; NaN if a test fails, or if an image has no contrast."""
     first, last = (np.where(np.isfinite(image), image, 0.0) for image in (first, last))
     size, step = settings.windowsizes[-1], settings.overlap[-1]
     # openpiv prints what it finds

@@ -1,6 +1,6 @@
-"""Images of a film as one file holds them: TIFF with the metadata of OME and ImageJ, video, and arrays of NumPy.
+"""Film images in one file: TIFF with OME and ImageJ metadata, video, and NumPy arrays.
 
-A further format is a function from a file and the options to `Images`, and a row of `_FORMATS`.
+A further format needs a function from a file and the options to `Images`, and a row of `_FORMATS`.
 """
 
 import contextlib
@@ -35,17 +35,17 @@ _GREY = {"gray", "gray16le", "gray16be"}
 
 @dataclasses.dataclass
 class Images:
-    """Images of one shape that are read one at a time.
+    """Images of one shape, read one at a time.
 
     **Arguments:**
 
-    - `shape`: number of images, rows and columns, and of colours where there are several.
-    - `dtype`: type of their values.
-    - `read`: function from increasing numbers of images to those images, row 0 at the top.
-    - `pixel`: width and height of a pixel in m; None where the file does not state them.
-    - `frame`: time between images in s; None where the file does not state it.
+    - `shape`: the number of images, rows and columns, and of colours if there are several.
+    - `dtype`: the type of their values.
+    - `read`: maps increasing indices of images to the images, row 0 at the top.
+    - `pixel`: the width and height of a pixel in m; None if the file does not state them.
+    - `frame`: the time between images in s; None if the file does not state it.
     - `files`: files that hold the images.
-    - `remark`: a sentence about what may be missing.
+    - `remark`: a sentence about possibly missing data.
     """
 
     shape: tuple[int, ...]
@@ -67,12 +67,12 @@ class Images:
 
 
 def open_images(file: Path, options: Mapping[str, str]) -> Images:
-    """The images of a file, whose suffix decides on the format.
+    """Images of a file in the format of its suffix.
 
     **Arguments:**
 
     - `file`: the file.
-    - `options`: `channel`, `z` and `series` choose one of several. `z=time` takes the planes of a stack as times.
+    - `options`: `channel`, `z` and `series` select one of several. `z=time` takes the planes of a stack as times.
     """
     form = _FORMATS.get(file.suffix.lower())
     if form is None:
@@ -85,7 +85,7 @@ def open_images(file: Path, options: Mapping[str, str]) -> Images:
 
 @contextlib.contextmanager
 def reading(file: Path) -> Iterator[None]:
-    """Errors of any library about a damaged file, told in one sentence."""
+    """Context manager that turns any library's error about a damaged file into one sentence."""
     try:
         yield
     except PdefitError as error:
@@ -98,13 +98,13 @@ def reading(file: Path) -> Iterator[None]:
 
 
 def _refuse_number(count: int) -> None:
-    """Refuse a number of frames that no film has."""
+    """Refuse an implausible number of frames."""
     if count > _MOST_FRAMES:
         raise PdefitError(f"it declares {count} frames, where at most {_MOST_FRAMES} are expected; cut it into parts")
 
 
 def _npy(file: Path, options: Mapping[str, str]) -> Images:
-    """Images in an array (time, rows, columns) of `numpy.save`, which stays on the disk."""
+    """Images in an array (time, rows, columns) saved by `numpy.save`, which stays on disk."""
 
     def stack() -> np.ndarray:
         return np.load(file, mmap_mode="r", allow_pickle=False)
@@ -119,10 +119,10 @@ def _npy(file: Path, options: Mapping[str, str]) -> Images:
 
 
 def _video(file: Path, options: Mapping[str, str]) -> Images:
-    """Images of a video, such as AVI or MP4, in the order in which they are shown.
+    """Images of a video, such as AVI or MP4, in display order.
 
-    Their number is counted, since that in the header may be wrong. `frame` or `scale` must be given: a video states how fast
-    it is shown, which need not be how fast it was taken.
+    They are counted, since the header may be wrong. `frame` or `scale` must be given: a video states its display rate,
+    which need not be the recording rate.
     """
     about = imageio.v3.immeta(file, plugin="pyav")
     if not {"frame", "scale"} & options.keys():
@@ -215,7 +215,7 @@ def _tiff(file: Path, options: Mapping[str, str]) -> Images:
 
 @contextlib.contextmanager
 def _warnings() -> Iterator[list[str]]:
-    """Texts that tifffile writes into its log, since it leaves out pages and parts that it cannot find."""
+    """Context manager that collects tifffile's log messages, since it skips pages and parts that it cannot find."""
     warned: list[str] = []
     handler, log = logging.Handler(), logging.getLogger("tifffile")
     handler.emit = lambda record: warned.append(record.getMessage())
@@ -227,7 +227,7 @@ def _warnings() -> Iterator[list[str]]:
 
 
 def _one_of(name: str, count: int, options: Mapping[str, str]) -> int:
-    """The chosen one of several channels, planes or series."""
+    """Index of the selected channel, plane or series."""
     if name not in options and count != 1:
         planes = ", or z=time where its planes are times" if name == "z" else ""
         raise PdefitError(f"it holds {count} of {name}, where one is expected; choose with {name}=0{planes}")
@@ -238,7 +238,7 @@ def _one_of(name: str, count: int, options: Mapping[str, str]) -> int:
 
 
 def _in_si(value: object, unit: object, expected: str) -> float | None:
-    """A length in m or a time in s; None where the file states none that makes sense."""
+    """A length in m or a time in s; None if the file states no plausible value."""
     try:
         # ImageJ writes µ as an escape; inches are its default, not a measurement
         name = str(unit).replace("\\u00B5", "u").replace("micron", "um").replace("ums", "um")
@@ -249,7 +249,7 @@ def _in_si(value: object, unit: object, expected: str) -> float | None:
 
 
 def _stated(opened: tifffile.TiffFile, ome: Mapping[str, str]) -> tuple[tuple[float, float] | None, float | None]:
-    """Size of a pixel and time between frames in the metadata of OME or ImageJ."""
+    """Pixel size and time between frames in the metadata of OME or ImageJ."""
     if opened.is_ome:
         sizes = [(ome.get(f"PhysicalSize{a}"), ome.get(f"PhysicalSize{a}Unit", "um")) for a in "XY"]
         time = ome.get("TimeIncrement"), ome.get("TimeIncrementUnit", "s")

@@ -17,13 +17,13 @@ _SPEED = re.compile(r"\s*(\w+)\s*(?:/\s*(\w+)|[*· ]\s*(\w+?)\s*(?:\^|\*\*)?(?:-
 
 
 def refuse_unknown(kind: str, options: Mapping[str, str], known: Collection[str]) -> None:
-    """Refuse options that a kind of files does not have.
+    """Refuse unknown options of a kind of files.
 
     **Arguments:**
 
-    - `kind`: name of the kind, such as "piv".
-    - `options`: those that were given.
-    - `known`: the names of those that exist.
+    - `kind`: the name of the kind, such as "piv".
+    - `options`: the given options.
+    - `known`: the names of known options.
     """
     for name in options:
         if name not in known:
@@ -31,7 +31,7 @@ def refuse_unknown(kind: str, options: Mapping[str, str], known: Collection[str]
 
 
 def choice(options: Mapping[str, str], key: str, valid: tuple[str, ...], remedy: str = "correct it") -> str | None:
-    """The value of an option that is one of several words; None where it was not given."""
+    """The value of an option with a fixed set of words; None if it was not given."""
     value = options.get(key)
     if value is not None and value not in valid:
         raise PdefitError(f"{key} expects {' or '.join(valid)}, but got '{value}'; {remedy}")
@@ -45,11 +45,11 @@ def numbers(key: str, text: str, example: str, counts: tuple[int, ...], whole: b
 
     - `key`: name of the option.
     - `text`: its value, with or without brackets.
-    - `example`: a right value, for the error.
-    - `counts`: how many numbers there may be; empty where any number will do.
-    - `whole`: whether they are whole numbers that are not negative.
+    - `example`: a valid value, for the error.
+    - `counts`: the permitted numbers of entries; empty for any number.
+    - `whole`: whether the entries must be non-negative integers.
 
-    **Errors:** PdefitError where the text is something else.
+    **Errors:** PdefitError for any other text.
     """
     try:
         values = [float(word) for word in text.strip().removeprefix("[").removesuffix("]").split(",")]
@@ -62,12 +62,12 @@ def numbers(key: str, text: str, example: str, counts: tuple[int, ...], whole: b
 
 
 def whole_numbers(key: str, text: str, example: str, counts: tuple[int, ...]) -> list[int]:
-    """The whole numbers in a text, none of them negative; arguments as for `numbers`."""
+    """Non-negative integers in a text; arguments as in `numbers`."""
     return [int(n) for n in numbers(key, text, example, counts, whole=True)]
 
 
 def number(key: str, text: str, least: int = 0) -> int:
-    """The whole number in a text, which is `least` or more."""
+    """The integer in a text, at least `least`."""
     value = whole_numbers(key, text, "2", (1,))[0]
     if value < least:
         raise PdefitError(f"{key} expects {least} or more, but got '{text}'; correct it")
@@ -76,14 +76,14 @@ def number(key: str, text: str, least: int = 0) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """Length of a pixel and time between frames, where they are known.
+    """Length of a pixel and time between frames, if known.
 
     **Arguments:**
 
-    - `pixel`: length of a pixel in m; None where it is not stated.
-    - `frame`: time between frames in s; None where it is not stated.
-    - `delay`: time between the two images of a pair in s; by default `frame`.
-    - `unknown`: whether pixels and frames stay the units.
+    - `pixel`: the length of a pixel in m; None if not stated.
+    - `frame`: the time between frames in s; None if not stated.
+    - `delay`: the time between the two images of a pair in s; by default `frame`.
+    - `unknown`: whether pixels and frames remain the units.
     """
 
     pixel: float | None = None
@@ -92,19 +92,19 @@ class Scale:
     unknown: bool = False
 
     def completed(self, pixel: float | None = None, frame: float | None = None, delay: float | None = None) -> "Scale":
-        """The scale with what files state, where the options state nothing else."""
+        """The scale, completed with values from files that the options do not state."""
         return self if self.unknown else Scale(self.pixel or pixel, self.frame or frame, self.delay or delay)
 
     def length(self, unit: str) -> tuple[float, str]:
-        """Factor of lengths in `unit`, and the unit that they have then: "m" or "pixel"."""
+        """Conversion factor for lengths in `unit`, and the resulting unit: "m" or "pixel"."""
         return self._to(unit, PIXELS, self.pixel, "pixel", "m")
 
     def time(self, unit: str) -> tuple[float, str]:
-        """Factor of times in `unit`, and the unit that they have then: "s" or "frame"."""
+        """Conversion factor for times in `unit`, and the resulting unit: "s" or "frame"."""
         return self._to(unit, _FRAMES, self.frame, "frame", "s")
 
     def velocity(self, unit: str) -> tuple[float, str]:
-        """Factor of velocities in `unit`, such as "px/frame", and the unit that they have then."""
+        """Conversion factor for velocities in `unit`, such as "px/frame", and the resulting unit."""
         speed = _SPEED.fullmatch(unit)
         if speed is None:
             raise PdefitError(f"'{unit}' is no unit of a velocity; write for example m/s or pixel/frame")
@@ -127,7 +127,7 @@ class Scale:
 
 
 def scale_of(options: Mapping[str, str]) -> Scale:
-    """The scale that `pixel=19.53um frame=2ms delay=100us` or `scale=unknown` state."""
+    """The scale stated by `pixel=19.53um frame=2ms delay=100us` or `scale=unknown`."""
     none = choice(options, "scale", ("unknown",), "write pixel=LENGTH frame=TIME for a known one") is not None
     given = {key: _quantity(key, options[key]) for key in _QUANTITIES if key in options}
     if given and none:

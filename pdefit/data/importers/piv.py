@@ -1,4 +1,4 @@
-"""Recording of velocity fields from files of particle image velocimetry."""
+"""Velocity fields from files of particle image velocimetry (PIV)."""
 
 import math
 from collections import Counter
@@ -29,14 +29,14 @@ _HOLE = 9
 
 
 def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
-    """Velocity fields in files of one format. The content of the files determines the format, not their suffix.
+    """Velocity fields in files of one format, which is recognised by the content, not the suffix.
 
     **Arguments:**
 
-    - `files`: in any order; they are taken in that of the numbers in their names.
-    - `options`: `pixel`, `frame`, `delay`, `scale` as for every import; `length` and `velocity`, the units where the files
-      state none or wrong ones; `flip=v` to negate v; `outliers`, a limit or false; `interpolated=true` to keep
-      vectors that are marked as interpolated.
+    - `files`: the files in any order; they are sorted by the numbers in their names.
+    - `options`: `pixel`, `frame`, `delay`, `scale` as for every import; `length` and `velocity`, the units if the files
+      state none or wrong ones; `flip=v` to negate v; `outliers`, a limit or false; `interpolated=true` to keep vectors
+      that are marked as interpolated.
     """
     refuse_unknown("piv", options, _OPTIONS)
     flip, keep = choice(options, "flip", ("v",)), choice(options, "interpolated", ("true", "false")) == "true"
@@ -90,7 +90,7 @@ def read_piv(files: list[Path], options: Mapping[str, str]) -> Recording:
 def _units(
     scale: Scale, known: Mapping[str, Any], options: Mapping[str, str], notes: list[str]
 ) -> tuple[float, str, float, str]:
-    """Factor and unit of lengths, and of velocities."""
+    """Factors and units of lengths and velocities."""
     length = options.get("length") or known["length_unit"] or "pixel"
     velocity = options.get("velocity") or known["velocity_unit"] or "pixel/frame"
     silent = None in (known["length_unit"], known["velocity_unit"])
@@ -109,7 +109,7 @@ def _units(
 
 
 def _times(files: list[Path], first: xarray.Dataset, scale: Scale, notes: list[str]) -> tuple[np.ndarray, str]:
-    """Times of all frames with their unit: those of the files, else the numbers of the files."""
+    """Times of all frames with their unit, from the files or else from the numbers in their names."""
     own = stated(first)["time_unit"]
     if "t" in first.coords:
         parts = [first, *(_alike(file, first, files[0]) for file in files[1:])]
@@ -132,7 +132,7 @@ def _times(files: list[Path], first: xarray.Dataset, scale: Scale, notes: list[s
 
 
 def _alike(file: Path, first: xarray.Dataset, known: Path) -> xarray.Dataset:
-    """Fields of a file with the raster, units and variables of those in the first file."""
+    """Fields of a file, checked against the grid, units and variables of the first file."""
     fields = velocity_fields(file)
     for name in "xy":
         a, b = fields[name].values, first[name].values
@@ -160,18 +160,18 @@ def _limit(text: str) -> float:
 
 
 def outliers(u: np.ndarray, v: np.ndarray, noise: float | None, limit: float = _LIMIT) -> np.ndarray:
-    """Vectors that differ from the median of their 3 x 3 neighbours by more than those differ among themselves.
+    """Vectors whose deviation from the median of their 3 x 3 neighbours is large relative to the neighbours' scatter.
 
-    Missing neighbours do not count, and a vector with less than five is kept. Beyond the rim the field is continued linearly,
-    since neighbours on one side differ from a vector by the gradient.
+    Missing neighbours are ignored, and a vector with fewer than five is kept. Beyond the rim the field is extrapolated
+    linearly, since neighbours on one side differ from a vector by the gradient.
 
     Source: Westerweel & Scarano (2005), doi:10.1007/s00348-005-0016-6.
 
     **Arguments:**
 
     - `u`, `v`: components (nx, ny); NaN means missing.
-    - `noise`: velocity that counts as noise, such as 0.1 pixel/frame; by default a tenth of the median speed.
-    - `limit`: of the normalised deviation.
+    - `noise`: the noise level of the velocity, such as 0.1 pixel/frame; by default a tenth of the median speed.
+    - `limit`: the limit of the normalised deviation.
     """
     noise = 0.1 * float(np.nanmedian(np.hypot(u, v))) if noise is None and np.any(np.isfinite(u + v)) else noise
     deviation = np.zeros(u.shape)
@@ -199,14 +199,14 @@ def _divergences(u: np.ndarray, v: np.ndarray, axes: list[np.ndarray]) -> np.nda
 
 
 def _remarks(count: Counter[str], squares: np.ndarray, never: np.ndarray, flip: str | None) -> list[str]:
-    """Sentences on vectors that do not count, on the sign of v, and on regions without any vector, as obstacles leave them.
+    """Remarks on rejected vectors, on the sign of v, and on regions without any vector, as behind obstacles.
 
     **Arguments:**
 
-    - `count`: vectors by what is wrong with them, `all`, and those that are `left`.
-    - `squares`: of the divergence as it is, and with v negated.
-    - `never`: where no frame has a vector, (nx, ny).
-    - `flip`: the component that was negated.
+    - `count`: the number of vectors by fault, of `all`, and of those `left`.
+    - `squares`: sums of squares of the divergence, as given and with v negated.
+    - `never`: true for points at which no frame has a vector, (nx, ny).
+    - `flip`: the negated component.
     """
     if not count["left"]:
         raise PdefitError(

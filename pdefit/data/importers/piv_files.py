@@ -1,6 +1,6 @@
-"""Velocity fields as one file of particle image velocimetry holds them: NetCDF, or text of one of several programs.
+"""Velocity fields in one file of particle image velocimetry: NetCDF, or text of one of several programs.
 
-A further format is a function from a file and its first bytes to a dataset, and a row of `_FORMATS`.
+A further format needs a function from a file and its first bytes to a dataset, and a row of `_FORMATS`.
 """
 
 import math
@@ -50,11 +50,11 @@ _NAMES |= {f"velocity {n}": n for n in "uv"}
 
 
 def velocity_fields(file: Path) -> xarray.Dataset:
-    """Velocity fields of one file, as it states them.
+    """Velocity fields of one file, as stated there.
 
-    **Returns:** `u`, `v`, and `u_sigma`, `v_sigma` where the file has them, over x and y, which ascend, and over t where it has
-    times. What states which vectors count stays beside them, for `doubts`. Attributes are units, `notes`, and where they are
-    stated: `pixel`, its length in m; `delay` between the images of a pair in s; `import_notes` of a file that pdefit wrote.
+    **Returns:** `u`, `v`, and `u_sigma`, `v_sigma` if the file has them, over ascending x and y, and over t if it has
+    times. Flags of vectors are kept for `doubts`. Attributes are units, `notes`, and, if stated: `pixel`, its length in
+    m; `delay` between the images of a pair in s; `import_notes` of a file that pdefit wrote.
     """
     form, start = _format_of(file)
     if form is None:
@@ -74,12 +74,12 @@ def velocity_fields(file: Path) -> xarray.Dataset:
 
 
 def components(fields: xarray.Dataset) -> list[str]:
-    """Names of the components of vectors, and of their standard deviations."""
+    """Names of the vector components and of their standard deviations."""
     return [name for name in _VECTORS if name in fields and {*fields[name].dims} == {*fields["u"].dims}]
 
 
 def stated(fields: xarray.Dataset) -> dict[str, Any]:
-    """What a file states, which is the same in all files of a recording. A unit is None where it states none."""
+    """Facts stated by a file, which must agree in all files of a recording. A missing unit is None."""
     return {
         "length_unit": _unit(fields["x"]),
         "velocity_unit": _unit(fields["u"]),
@@ -91,7 +91,7 @@ def stated(fields: xarray.Dataset) -> dict[str, Any]:
 
 
 def doubts(frame: xarray.Dataset) -> tuple[xarray.DataArray, xarray.DataArray]:
-    """Vectors of a frame that the file rejects, and others that it interpolated."""
+    """Masks of the vectors of a frame that the file rejects, and of those that it interpolated."""
     rejected = interpolated = xarray.zeros_like(frame["u"], dtype=bool)
     for name in _FLAGS.keys() & frame.keys():
         # a point that a table leaves out is missing, not rejected
@@ -103,16 +103,16 @@ def doubts(frame: xarray.Dataset) -> tuple[xarray.DataArray, xarray.DataArray]:
 
 
 def only_imported(file: Path) -> str | None:
-    """The format of a file that must be imported; None for HDF5, NetCDF and tables with times, which are read as they are."""
+    """Format of a file that must be imported; None for files that are read directly (HDF5, NetCDF, tables with times)."""
     form, start = _format_of(file)
     listed = form is not None and form.read is _table and not {*_TIMES}.isdisjoint(_header(_lines(start)[0])[0])
     return None if form is None or form.read is _netcdf or listed else form.name
 
 
 def _netcdf(path: Path, start: bytes) -> xarray.Dataset:
-    """u and v over x, y and time in any order, as xarray, pivpy and pdefit write them.
+    """u and v over x, y and time in any order, as written by xarray, pivpy and pdefit.
 
-    There may be one variable `velocity` in place of u and v, its components the last axis.
+    A single variable `velocity` may replace u and v; its components are the last axis.
     """
     with sound("", path):
         data = open_netcdf(path)
@@ -136,7 +136,7 @@ def _netcdf(path: Path, start: bytes) -> xarray.Dataset:
 
 
 def _table(path: Path, start: bytes, row: int = 0, upward: int = 1, notes: list[str] | None = None) -> xarray.Dataset:
-    """A table whose header names x, y, u, v, and t or frame, u_sigma, v_sigma and flags where there are."""
+    """A table whose header names x, y, u, v, and optionally t or frame, u_sigma, v_sigma and flags."""
     units, separator = _header(_lines(start)[row])
     columns = _numbers(path, units, separator, row + 1)
     columns[["y", "v"]] *= upward
@@ -147,7 +147,7 @@ def _table(path: Path, start: bytes, row: int = 0, upward: int = 1, notes: list[
 
 
 def _pivlab(path: Path, start: bytes) -> xarray.Dataset:
-    """Text of PIVlab (export, ASCII), with columns in pixels or calibrated ones."""
+    """Text exported by PIVlab (ASCII), in pixels or calibrated units."""
     row = next((i for i, line in enumerate(_lines(start)[:_ABOVE]) if _names_vectors(line)), None)
     if row is None:
         raise PdefitError(
@@ -158,7 +158,7 @@ def _pivlab(path: Path, start: bytes) -> xarray.Dataset:
 
 
 def _tsi(path: Path, start: bytes) -> xarray.Dataset:
-    """A vector file of TSI Insight, whose header is that of Tecplot."""
+    """A vector file of TSI Insight, with a Tecplot header."""
     first = _lines(start)[0]
     variables = re.split("DATASETAUXDATA|ZONE", first.partition("VARIABLES=")[2])[0]
     units = {name.lower(): unit.strip() for name, unit in re.findall(r'"\s*([^" ]*)([^"]*)"', variables)}
@@ -185,7 +185,7 @@ def _lines(start: bytes) -> list[str]:
 
 
 def _header(line: str) -> tuple[dict[str, str | None], str]:
-    """Names of columns, in small letters, with their units, such as of `x [px],y [px]`; and what separates them."""
+    """Column names in lower case with their units, as in `x [px],y [px]`; and the separator."""
     separator = next((s for s in ";\t," if s in line), r"\s+")
     # a blank before a unit separates no columns
     cells = re.split(separator.replace("+", r"+(?![\s\[(])"), line.strip("# \r\n"))
@@ -197,12 +197,12 @@ def _header(line: str) -> tuple[dict[str, str | None], str]:
 
 
 def _names_vectors(line: str) -> bool:
-    """Test for a header with columns x, y, u and v."""
+    """True if a line is a header with columns x, y, u and v."""
     return {"x", "y", "u", "v"} <= {*_header(line)[0]}
 
 
 def _numbers(path: Path, units: Mapping[str, Any], separator: str, skip: int) -> pandas.DataFrame:
-    """Columns of a table by the names of `units`, below so many lines to `skip`; empty cells are NaN."""
+    """Columns of a table with the names in `units`, below `skip` lines; empty cells are NaN."""
     # a number takes two characters or more in the file
     if size := too_large((path.stat().st_size, 4)):
         raise PdefitError(f"'{path.name}' takes {size} of memory; cut it into one file a frame")
@@ -222,17 +222,17 @@ def _numbers(path: Path, units: Mapping[str, Any], separator: str, skip: int) ->
 
 
 def _on_raster(path: Path, table: Any, units: Mapping[str, str | None]) -> xarray.Dataset:
-    """Points in any order as fields on a raster.
+    """Points in any order, as fields on a regular grid.
 
-    Points that the table leaves out are missing, if they are less than half of the raster.
+    Points absent from the table are missing values; they must be less than half of the grid.
 
     **Arguments:**
 
-    - `path`: of the file, for errors.
-    - `table`: columns x, y, u, v, and where there are: a time, u_sigma, v_sigma, flags.
-    - `units`: of the columns.
+    - `path`: the file, for errors.
+    - `table`: columns x, y, u, v, and optionally a time, u_sigma, v_sigma, flags.
+    - `units`: the units of the columns.
 
-    **Errors:** PdefitError where positions are not numbers, are on no regular raster, or are there twice.
+    **Errors:** PdefitError if positions are not numbers, not on a regular grid, or repeated.
     """
     time = next((name for name in _TIMES if name in table), None)
     axes = ["x", "y", *([time] if time else [])]
@@ -258,7 +258,7 @@ def _on_raster(path: Path, table: Any, units: Mapping[str, str | None]) -> xarra
 
 
 def _positions(values: np.ndarray) -> np.ndarray:
-    """Values moved to the positions of a raster; NaN where those are uneven."""
+    """Values rounded to the positions of a regular grid; NaN if the spacing is uneven."""
     known = np.unique(values)
     gaps = np.diff(known)
     number = np.concatenate([[0], np.cumsum(gaps > _SAME * np.max(gaps, initial=0.0))])
@@ -268,13 +268,13 @@ def _positions(values: np.ndarray) -> np.ndarray:
 
 
 def _unit(variable: xarray.DataArray) -> str | None:
-    """The unit that a variable states; that of times since a date is the first word."""
+    """The stated unit of a variable; for times since a date, its first word."""
     unit = str(variable.attrs.get("units", "")).partition(" since ")[0].strip()
     return unit if unit not in ("", "1") else None
 
 
 class _Format(NamedTuple):
-    """A format: its name for users, how the first line of a file begins, and the function that reads it."""
+    """A file format: its name for users, the pattern of its first line, and its reader."""
 
     name: str
     begins: str
@@ -292,7 +292,7 @@ _FORMATS = (
 
 
 def _format_of(file: Path) -> tuple[_Format | None, bytes]:
-    """The format of a file, None for none, and the first bytes of the file."""
+    """The format of a file (None if unknown), and the first bytes of the file."""
     with open(file, "rb") as raw:
         start = raw.read(_HEAD)
     first = _lines(start)[0]

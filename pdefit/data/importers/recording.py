@@ -1,4 +1,4 @@
-"""A recording of an instrument, and its HDF5 file, written frame by frame."""
+"""A recording of an instrument, written to an HDF5 file frame by frame."""
 
 import contextlib
 import dataclasses
@@ -22,20 +22,20 @@ _NAMED = 100
 
 @dataclasses.dataclass
 class Recording:
-    """Frames of an instrument on one raster, with units.
+    """Frames of an instrument on one grid, with units.
 
     **Arguments:**
 
-    - `axes`: positions along every axis of the arrays in the file, ascending, and their unit. The first axis is "time" in "s",
-      or in "frame" where the scale is unknown. Lengths are in "m", or in "pixel".
-    - `units`: unit of each variable, in the order they are written.
-    - `frames`: one mapping a time, arrays of the shape of the other axes; NaN means missing.
-    - `notes`: sentences about what was done; may grow while the frames are read.
-    - `source`: names of the files.
+    - `axes`: ascending positions along every axis of the arrays in the file, and their unit. The first axis is "time"
+      in "s", or in "frame" if the scale is unknown. Lengths are in "m", or in "pixel".
+    - `units`: the unit of each variable, in the order of writing.
+    - `frames`: one mapping for each time, with arrays of the shape of the other axes; NaN means missing.
+    - `notes`: sentences about the processing; the list may grow while the frames are read.
+    - `source`: the names of the files.
     - `title`: one line about the content.
-    - `dtype`: type of the values in the file.
-    - `packing`: attributes of the variables by which the numbers in the file are read, such as `scale_factor`.
-    - `scalars`: numbers beside the frames, such as a radius, each with its unit.
+    - `dtype`: the type of the values in the file.
+    - `packing`: attributes of packed variables, such as `scale_factor`.
+    - `scalars`: further numbers, such as a radius, each with its unit.
     """
 
     axes: dict[str, tuple[np.ndarray, str]]
@@ -60,7 +60,7 @@ def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
     The first frame is 0, and the greatest common step of all numbers is one frame. If names differ in more than one
     number, frames are counted in their order.
 
-    **Arguments:** `files`: one for each frame, in their order.
+    **Arguments:** `files`: one for each frame, in order.
     """
     names = [re.split(r"(\d+)", file.name) for file in files]
     alike = len({len(words) for words in names}) == 1
@@ -85,17 +85,17 @@ def frame_numbers(files: Sequence[Path]) -> tuple[np.ndarray, list[str]]:
 
 
 def write_recording(path: Path, recording: Recording) -> float:
-    """Write a recording frame by frame, and return the missing fraction of the variable that lacks most.
+    """Write a recording frame by frame; returns the largest missing fraction of any variable.
 
-    The file takes its name only when it is whole. Where reading or writing fails, nothing is left. Parts of files that
-    killed imports left in its folder are removed.
+    The file gets its name only when it is complete. If reading or writing fails, nothing is left. Temporary files of
+    killed imports in its folder are removed.
 
     **Arguments:**
 
     - `path`: the HDF5 file.
     - `recording`: with as many frames as times.
 
-    **Errors:** PdefitError where a frame has another shape, or there are more or fewer frames than times.
+    **Errors:** PdefitError if a frame has another shape, or if the numbers of frames and times differ.
     """
     count, *shape = recording.shape
     missing, written, fits = dict.fromkeys(recording.units, 0), 0, True

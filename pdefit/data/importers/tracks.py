@@ -1,4 +1,4 @@
-"""Tracks of particles, and their mean velocities on a raster."""
+"""Tracks of particles, and their mean velocities on a grid."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -33,13 +33,13 @@ _FULL = 5
 
 
 def tracks(files: list[Path], options: dict[str, str]) -> Recording:
-    """Velocities of tracks: differences of consecutive positions, at the middle of both frames.
+    """Velocities along tracks: differences of consecutive positions, at the midpoints of frame pairs.
 
     **Arguments:**
 
     - `files`: CSV files with columns `experiment, frame, track, x, y, z`, or of TrackMate.
-    - `options`: `bins`, `box`, `least`, `experiment`, `y=up|down`, those of the scale, `as=positions` or `as=PLUGIN` for a
-      curved surface, with the options of the plugin's file tracks.py.
+    - `options`: `bins`, `box`, `least`, `experiment`, `y=up|down`, the scale's options, `as=positions` or `as=PLUGIN`
+      for a curved surface, with the options of the plugin's file tracks.py.
     """
     kind = choice(options, "as", ("positions", *parts("tracks")), "leave it out for means on a raster")
     curved = part(kind, "tracks") if kind not in (None, "positions") else None
@@ -158,7 +158,7 @@ def _table(file: Path) -> tuple[Any, dict[str, str]]:
 
 
 def _scale(table: Any, units: Mapping[str, str], options: Mapping[str, str]) -> tuple[float, float, str, str]:
-    """Factor of lengths, time between frames, and the units of both."""
+    """Conversion factor of lengths, time between frames, and the units of both."""
     scale = scale_of(options)
     length, length_unit = scale.length(units["x"])
     if scale.frame or scale.unknown or "position_t" not in table:
@@ -174,7 +174,7 @@ def _scale(table: Any, units: Mapping[str, str], options: Mapping[str, str]) -> 
 
 
 def _pairs(table: Any, notes: list[str]) -> tuple[Any, Any]:
-    """The first and the second positions of all pairs in consecutive frames."""
+    """First and second positions of all pairs in consecutive frames."""
     twice = table.duplicated(["track", "frame"], keep=False)
     if twice.any():
         notes.append(f"{twice.sum()} positions are left out, since their track has several in that frame.")
@@ -187,7 +187,7 @@ def _pairs(table: Any, notes: list[str]) -> tuple[Any, Any]:
 
 
 def _listed(vectors: Any, names: list[str], most: int) -> Iterator[Mapping[str, np.ndarray]]:
-    """Vectors and their places in every frame. NaN means no vector."""
+    """Vectors and their positions in every frame; NaN means no vector."""
     for _, frame in vectors.groupby("frame"):
         yield {name: np.pad(frame[name], (0, most - len(frame)), constant_values=np.nan) for name in names}
 
@@ -195,7 +195,7 @@ def _listed(vectors: Any, names: list[str], most: int) -> Iterator[Mapping[str, 
 def _in_cells(
     vectors: Any, box: np.ndarray, dims: list[str], bins: list[int], unit: str, notes: list[str]
 ) -> tuple[Any, dict[str, tuple[np.ndarray, str]]]:
-    """Vectors in a box with the number of their `cell`, and the axes of the cells."""
+    """Vectors in a box with the index of their `cell`, and the axes of the cells."""
     inside, width = ((vectors[dims] >= box[:, 0]) & (vectors[dims] <= box[:, 1])).all(axis=1), box[:, 1] - box[:, 0]
     count = vectors["frame"].nunique()
     vectors = vectors[inside]
@@ -226,10 +226,10 @@ def _means(
     **Arguments:**
 
     - `vectors`: columns frame, cell, and components.
-    - `names`: of the components, in the unit `speed`.
-    - `shape`: numbers of cells.
+    - `names`: the names of the components, in the unit `speed`.
+    - `shape`: the numbers of cells along the axes.
     - `least`: cells with fewer vectors are missing.
-    - `notes`: to be completed.
+    - `notes`: the list of notes to extend.
     """
     groups = vectors.groupby(["frame", "cell"])
     means, counts = groups[names].mean(), groups.size()

@@ -1,4 +1,4 @@
-"""Positions and standard deviations, which a file states beside the values of a variable."""
+"""Positions and standard deviations stated in a file beside the values of a variable."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,10 +15,10 @@ class Coordinate(NamedTuple):
 
     **Arguments:**
 
-    - `name`: the variable of the file that holds them.
+    - `name`: the file's variable with the positions.
     - `values`: the positions, (n,).
     - `unit`: the unit that the file states, if any.
-    - `precision`: the relative precision in which the file holds them; 0 for whole numbers.
+    - `precision`: the relative precision of the stored positions; 0 for integers.
     """
 
     name: str
@@ -30,18 +30,18 @@ class Coordinate(NamedTuple):
 def coordinate(
     file: DataFile, name: str, axis: int, dims: Sequence[str | None], named: Mapping[str, str | None]
 ) -> Coordinate | None:
-    """Positions along an axis of a variable, or None where the file states none.
+    """Positions along an axis of a variable; None if the file states none.
 
-    A file states positions in one of two ways. Either a dimension scale has the name of the model's axis (or the CF
-    attribute `axis` of that name). Or a variable of that name lies beside the one that is read.
+    A file states positions in one of two ways: as a dimension scale with the name of the model's axis (or the CF
+    attribute `axis` of that name), or as a variable of that name beside the variable that is read.
 
     **Arguments:**
 
     - `file`: an open file.
     - `name`: the variable.
-    - `axis`: the number of its axis, where 0 is time.
-    - `dims`: the model's names of all axes after time; None for an axis that has none.
-    - `named`: for some axes the variable that holds their positions, or None for no comparison.
+    - `axis`: the index of its axis, where 0 is time.
+    - `dims`: the model's names of all axes after time; None for a nameless axis.
+    - `named`: for some axes the variable with their positions, or None for no comparison.
     """
     dim, count = dims[axis - 1], file[name].shape[axis]
     if dim is None or (dim in named and named[dim] is None):
@@ -80,9 +80,9 @@ class Deviations(NamedTuple):
 
     **Arguments:**
 
-    - `source`: the number, or the file's variable, that they come from.
-    - `alike`: the standard deviations of all frames alike; None where `source` has them for each frame.
-    - `conversion`: from the unit of `source` to that of the model.
+    - `source`: the number, or the file's variable.
+    - `alike`: standard deviations common to all frames; None if `source` has them for each frame.
+    - `conversion`: the conversion from the unit of `source` to the model's.
     """
 
     source: str | float
@@ -90,7 +90,7 @@ class Deviations(NamedTuple):
     conversion: Conversion
 
     def frames(self, file: DataFile, frames: slice, count: int, values: np.ndarray) -> np.ndarray:
-        """The standard deviations of some of the file's `count` frames; any where the `values` are missing."""
+        """Standard deviations of some of the file's `count` frames; arbitrary for missing `values`."""
         if self.alike is not None:
             return self.alike
         assert isinstance(self.source, str)
@@ -106,14 +106,14 @@ def deviations(
     stated: str | None,
     expected: str | None,
 ) -> Deviations:
-    """The standard deviations of a variable, checked for shape, unit and sign.
+    """Standard deviations of a variable, checked for shape, unit and sign.
 
     **Arguments:**
 
     - `file`: an open file.
     - `source`: a number in the model's unit, or a variable of the file.
     - `values`: the shape of the variable's values, (T, ...).
-    - `stated`: the unit that the file states for the values. It is that of sigma too, where sigma has none.
+    - `stated`: the file's unit of the values, which applies to sigma too if sigma has no unit.
     - `expected`: the unit of the model.
     """
     convert = Conversion()
@@ -141,7 +141,7 @@ def deviations(
 
 
 def convertible(variable: Variable, expected: str | None, stated: str | None) -> Conversion:
-    """The conversion from the unit that was stated to the model's, or an error that names the variable."""
+    """Conversion from the stated unit to the model's, or an error that names the variable."""
     try:
         return conversion(stated, expected)
     except PdefitError as error:
@@ -149,7 +149,7 @@ def convertible(variable: Variable, expected: str | None, stated: str | None) ->
 
 
 def _fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Whether an array of one shape broadcasts to another shape."""
+    """True if an array of one shape broadcasts to another shape."""
     try:
         return np.broadcast_shapes(given, wanted) == wanted
     except ValueError:

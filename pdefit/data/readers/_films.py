@@ -1,4 +1,4 @@
-"""A variable of a data file as a fit would find it: range, noise, positions, and what looks odd."""
+"""A variable of a data file as seen by a fit: range, noise, positions, and remarks."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -32,24 +32,24 @@ _MOST, _MOST_OF_NOISE = 16_000_000, 2_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Film:
-    """A variable that a fit would take: values at every time.
+    """A variable that a fit can use, with values at every time.
 
     **Arguments:**
 
-    - `name`, `shape`: of the variable, and the shape of one frame.
-    - `grid`: the part of this shape along axes in space: without a last axis whose entries have names, such as components.
-      Empty for points of their own.
-    - `low`, `high`, `missing`: range of its values in the unit of the file, and the fraction that is missing.
-    - `noise`: the estimate of `sigma: auto`; None where there is none.
-    - `positions`: those that the file states, by axis of a grid.
-    - `coordinates`: variables that hold them under names that a fit must be told, by axis.
-    - `remarks`: sentences about what looks odd.
+    - `name`, `shape`: the name of the variable, and the shape of one frame.
+    - `grid`: the part of this shape along spatial axes, without a last axis of named entries, such as components. Empty
+      for separate points.
+    - `low`, `high`, `missing`: the range of its values in the unit of the file, and the missing fraction.
+    - `noise`: the estimate for `sigma: auto`; None without an estimate.
+    - `positions`: the positions stated in the file, by axis of a grid.
+    - `coordinates`: variables with positions whose names a fit must be told, by axis.
+    - `remarks`: sentences about suspicious values.
     - `sigma`: a variable that seems to hold its standard deviation.
-    - `dims`: names of its axes in space: those of a grid, or angles on a sphere.
-    - `components`: the length of a last axis of components without names; 0 where there is none.
-    - `crop`: for each axis of the grid the part with values, where the outermost points never have one. `grid` and
-      `positions` are those of this part.
-    - `moves`: whether its points are elsewhere at another time, so that a place in the list has no series in time.
+    - `dims`: the names of its spatial axes: axes of a grid, or angles on a sphere.
+    - `components`: the length of a last axis of nameless components; 0 without one.
+    - `crop`: for each axis of the grid the range with values, if the outermost points never have any. `grid` and
+      `positions` refer to this range.
+    - `moves`: whether its points move, so that a place in the list has no time series.
     """
 
     name: str
@@ -70,21 +70,21 @@ class Film:
 
 
 def measured(films: Sequence[Film]) -> list[Film]:
-    """The films that are no standard deviations of others, and no counts beside them."""
+    """Films that are neither standard deviations nor counts of other films."""
     sigmas = {film.sigma for film in films} - {None}
     left = {*sigmas, *(["count"] if sigmas else [])}
     return [film for film in films if not {film.name, film.name.rpartition("/")[2]} & left]
 
 
 def read_film(file: DataFile, source: DataSource, dims: tuple[str, ...] = AXES) -> Film:
-    """A variable with its statistics. Of a large one only the first frames are read.
+    """A variable with its statistics. For a large one only the first frames are read.
 
     **Arguments:**
 
     - `file`, `source`: an open file, and the one variable in it.
-    - `dims`: names of the axes in space.
+    - `dims`: the names of the spatial axes.
 
-    **Errors:** PdefitError where a fit would refuse the variable.
+    **Errors:** PdefitError if a fit would refuse the variable.
     """
     (name,), remarks = source.variables, list[str]()
     with Frames(source, Wanted(dims=dims), file=file) as frames:
@@ -167,7 +167,7 @@ def read_film(file: DataFile, source: DataSource, dims: tuple[str, ...] = AXES) 
 
 
 def _moving(file: DataFile, variable: Variable, dims: tuple[str, ...]) -> dict[str, str]:
-    """Variables beside this one that hold the coordinates of its points at every time, by axis."""
+    """Variables with the coordinates of a variable's points at every time, by axis."""
     beside = {dim: f"{variable.name.rpartition('/')[0]}/{dim}".strip("/") for dim in dims}
     is_line = len(variable.shape) == 2
     return {
@@ -176,13 +176,13 @@ def _moving(file: DataFile, variable: Variable, dims: tuple[str, ...]) -> dict[s
 
 
 def _has_components(file: DataFile, variable: Variable) -> bool:
-    """Test for names of the entries along the last of several axes."""
+    """True if the entries along the last of several axes have names."""
     scales = variable.scales[-1] if variable.scales else ()
     return len(variable.shape) > 2 and bool(scales) and file[scales[0].name].stored.dtype.kind not in "iuf"
 
 
 def _coordinates(variable: Variable, dims: tuple[str, ...]) -> dict[str, str]:
-    """Dimension scales with names other than those of a grid, by axis: a fit must be told of them."""
+    """Dimension scales with names that differ from the grid's, by axis; a fit must be told of them."""
     along = variable.scales[1:] if len(variable.shape) <= 1 + len(dims) else ()
     first = [(dim, scales[0]) for dim, scales in zip(dims, along, strict=False) if scales]
     return {dim: scale.name for dim, scale in first if scale.has_positions and scale.label not in dims}
@@ -191,7 +191,7 @@ def _coordinates(variable: Variable, dims: tuple[str, ...]) -> dict[str, str]:
 def _positions(
     frames: Frames, dims: tuple[str, ...], name: str, axes: int, named: dict[str, str], remarks: list[str]
 ) -> dict[str, Coordinate]:
-    """Positions along the axes of a variable, in the unit of the file; a remark where a fit would refuse them."""
+    """Positions along the axes of a variable, in the unit of the file, with a remark if a fit would refuse them."""
     found: dict[str, Coordinate] = {}
     for i, dim in enumerate(dims[:axes] if axes <= len(dims) else (), 1):
         try:

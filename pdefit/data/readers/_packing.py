@@ -13,22 +13,22 @@ _LIMITS = ("valid_min", "valid_max", "valid_range")
 
 
 def is_scaled(attributes: Mapping[str, Any]) -> bool:
-    """Whether the file states a scale or an offset for its numbers."""
+    """True if the file states a scale or an offset for its numbers."""
     return any(key in attributes for key in _SCALING)
 
 
 def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.ndarray:
-    """Values in float64, NaN where the file marks them as missing or not valid.
+    """Values in float64; NaN for values that the file marks as missing or invalid.
 
-    Masks and scales are those of `xarray.decode_cf`, with which the tests compare them. That function is not used,
-    because it leaves valid ranges to the user, and their packed limits are lost when it has decoded the values.
+    Masks and scales equal those of `xarray.decode_cf`, against which they are tested. That function is not used,
+    because it leaves valid ranges to the user, and the packed limits are lost once it has decoded the values.
 
-    Fill values and valid ranges are in packed units. As NetCDF's own guide has it, a valid range in floating point
-    beside packed integers is in unpacked units.
+    Fill values and valid ranges are in packed units. By NetCDF's own guide, a floating-point valid range of packed
+    integers is in unpacked units.
 
     **Arguments:**
 
-    - `raw`: the numbers as the file holds them.
+    - `raw`: the stored numbers.
     - `attributes`: the attributes of the variable.
     - `where`: the variable and its file in words, for errors.
     """
@@ -58,14 +58,14 @@ def unpacked(raw: np.ndarray, attributes: Mapping[str, Any], where: str) -> np.n
 
 
 def _sign(attributes: Mapping[str, Any]) -> str | None:
-    """The kind of integers that `_Unsigned` states, `u` or `i`; None without it."""
+    """The kind of integers stated by `_Unsigned`, `u` or `i`; None without it."""
     stated = attributes.get("_Unsigned")
     text = stated.decode(errors="replace") if isinstance(stated, bytes) else str(stated)
     return {"true": "u", "false": "i"}.get(text.lower())
 
 
 def _numbers(value: Any, key: str, where: str) -> np.ndarray:
-    """An attribute as numbers in one dimension."""
+    """An attribute as a one-dimensional array of numbers."""
     found = np.ravel(value) if not isinstance(value, h5py.Empty) else np.zeros(0)
     if found.size == 0 or found.dtype.kind not in "iuf":
         raise PdefitError(f"{key} of {where} is no number; correct the attribute, or remove it")
@@ -73,7 +73,7 @@ def _numbers(value: Any, key: str, where: str) -> np.ndarray:
 
 
 def _one(value: np.ndarray | None, default: float, key: str, where: str) -> float:
-    """Scale or offset: one finite number, and a scale other than zero."""
+    """A scale or offset: one finite number; a scale must not be zero."""
     if value is None:
         return default
     if value.size != 1 or not np.isfinite(value[0]) or (key == "scale_factor" and value[0] == 0):
@@ -94,6 +94,6 @@ def _limits(known: Mapping[str, np.ndarray], where: str) -> tuple[np.ndarray, np
 
 
 def _like(fill: np.ndarray, raw: np.ndarray) -> np.ndarray:
-    """Fill values in the type of the data: 1e20 in float64 has no equal in float32."""
+    """Fill values in the type of the data: 1e20 in float64 equals no number in float32."""
     with np.errstate(over="ignore"):
         return fill.astype(raw.dtype if raw.dtype.kind == "f" else fill.dtype).astype(np.float64)

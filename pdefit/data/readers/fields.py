@@ -32,12 +32,13 @@ class Field:
     - `name`, `long_name`: its name in the model, and in words.
     - `unit`: the unit of its values.
     - `dims`: the names of its axes after time.
-    - `coords`: for each of them the positions, or labels, (n,).
-    - `coord_units`: for each of them the unit of the positions.
-    - `kinds`: which of `KINDS` the file holds: the truth of a twin, observations, predictions, standard deviations of the
+    - `coords`: for each axis the positions, or labels, (n,).
+    - `coord_units`: for each axis the unit of the positions.
+    - `kinds`: the `KINDS` in the file: the truth of a twin, observations, predictions, standard deviations of the
       posterior, of the prior and of the noise.
-    - `vector`, `component`: of a component the vector's name, and the name of the axis along which it points.
-    - `radius`: of a sphere whose colatitude and longitude in radians are the two axes; 0 if there is no sphere.
+    - `vector`, `component`: for a component, the vector's name and the axis along which it points.
+    - `radius`: the radius of a sphere whose colatitude and longitude in radians are the two axes; 0 if there is no
+      sphere.
     - `view`: the plugin that draws the field; empty for maps and lines.
     """
 
@@ -59,18 +60,18 @@ class Field:
 
     @property
     def reference(self) -> str | None:
-        """The kind that a prediction is compared with: the truth, or else the observations."""
+        """The reference of a prediction: the truth, or else the observations."""
         return next((kind for kind in ("true", "observed") if kind in self.kinds), None)
 
 
 class Film:
-    """The complete frames of a film, by field, kind and number.
+    """Complete frames of a film, by field, kind and index.
 
-    Values are read when they are needed. Links, and variables that lead to other files, are refused. `ts` (T,) are the
-    times of the complete frames, in `time_unit`. `fields` are the parts of the state by name, with those `derived` from
-    it and those that an instrument `measured`, and `diagnostics` scalars of whole states. `total` is the number of frames
-    once the film is finished. `forecast` is the number of the first frame beyond the fit, T where there is none.
-    `points` are columns of points.csv by the names of kinds in pictures, once these have read them.
+    Values are read when needed. Links, and variables that lead to other files, are refused. `ts` (T,) are the times of
+    the complete frames, in `time_unit`. `fields` are the parts of the state by name, together with the `derived` ones
+    and those `measured` by an instrument, and `diagnostics` scalars of whole states. `total` is the number of frames of
+    the finished film. `forecast` is the index of the first frame beyond the fit, T if there is none. `points` are
+    columns of points.csv by the names of kinds in pictures, once these have read them.
 
     **Arguments:**
 
@@ -105,7 +106,7 @@ class Film:
         return np.asarray(self._variable(field, kind)[number])
 
     def frames(self, field: str, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-        """Some frames, one after the other. Several of a small variable are read at once."""
+        """Some frames in order; several frames of a small variable are read at once."""
         stored = self._variable(field, kind)
         if len(numbers) > 1 and stored.size * stored.dtype.itemsize <= _AT_ONCE:
             yield from stored[: self.ts.size][np.asarray(numbers, int)]
@@ -114,12 +115,12 @@ class Film:
                 yield stored[number]
 
     def dtype(self, field: str, kind: str) -> np.dtype:
-        """Type of the numbers of a variable, as they are in memory."""
+        """Type of a variable's numbers in memory."""
         return self._variable(field, kind).dtype.newbyteorder("=")
 
     @property
     def phase(self) -> np.ndarray:
-        """0 for frames of the fit, 1 for those of the forecast."""
+        """Phase of each frame: 0 for the fit, 1 for the forecast."""
         return (np.arange(self.ts.size) >= self.forecast).astype(np.int8)
 
     def _variable(self, field: str, kind: str) -> Any:
@@ -129,11 +130,11 @@ class Film:
         return self._file[f"{field}_{kind}"].stored
 
     def chosen(self, most: int) -> list[int]:
-        """The numbers of at most `most` frames, evenly spaced, with the first and the last."""
+        """Indices of at most `most` frames, evenly spaced, including the first and the last."""
         return np.unique(np.linspace(0, self.ts.size - 1, min(most, self.ts.size)).round().astype(int)).tolist()
 
     def when(self, number: int) -> str:
-        """The time of a frame with its unit, in as many digits as distinguish it from its neighbours."""
+        """Time of a frame with its unit, with enough digits to distinguish it from its neighbours."""
         unit = with_space(self.time_unit)
         step = float(np.median(np.diff(self.ts))) if self.ts.size > 1 else 0.0
         if not np.isfinite(step) or step <= 0 or not 1e-5 < step < 1e7:
@@ -142,17 +143,17 @@ class Film:
         return f"{self.ts[number]:.{min(decimals, 6)}f}{unit}"
 
     def title_of(self, number: int) -> str:
-        """The heading of a frame: its time, or the evaluation of a film over a fit."""
+        """Heading of a frame: its time, or the evaluation number in a film over a fit."""
         return f"evaluation {self.ts[number]:.0f}" if self.time_unit == EVALUATION else f"t = {self.when(number)}"
 
     def is_small(self, field: str) -> bool:
-        """Whether all frames of a variable may be held in memory at once."""
+        """True if all frames of a variable may be held in memory at once."""
         return int(np.prod((self.ts.size, *self.fields[field].shape))) * 8 <= _AT_ONCE
 
 
 @contextmanager
 def open_film(path: Path) -> Iterator[Film]:
-    """The film in a file, which another process may be writing."""
+    """The film in a file, which another process may still be writing."""
     with opened(path) as file:
         yield Film(file)
 
@@ -201,11 +202,10 @@ def _positions(scale: Variable) -> np.ndarray:
 
 
 def lazy_fields(path: Path) -> "xarray.Dataset":
-    """All complete frames of a film, whose values are read when they are used: `u_observed`, `u_predicted`, `u_true`.
+    """All complete frames of a film, read when used: `u_observed`, `u_predicted`, `u_true`.
 
-    Coordinates are the times, the positions, and `phase`: 0 for frames of the fit, 1 for those of the forecast.
-    The file is opened for every reading. So it stays free for a run that still writes it, and damage that appears later
-    is answered as all damage is.
+    Coordinates are the times, the positions, and `phase`: 0 for frames of the fit, 1 for the forecast. The file is
+    opened anew for each access. So a run may still write it, and later damage is reported like any damage.
     """
     # it takes half a second to import
     import xarray

@@ -1,6 +1,7 @@
-"""Data files opened for reading: HDF5, and files of MATLAB and NumPy and tables of text.
+"""Opening of data files: HDF5, MATLAB, NumPy and text tables.
 
-A variable that holds no numbers is refused by its record, so that the other variables can be read. Nothing is unpickled.
+The record of a variable without numbers states its refusal, so that the other variables can be read. Nothing is
+unpickled.
 """
 
 import csv
@@ -33,7 +34,7 @@ _NUMBERS = {"double", "single", "logical", *(f"{u}int{n}" for u in ("", "u") for
 
 
 class _Variable(NamedTuple):
-    """A variable of a file: its name, its shape and unit as far as the file states them, and the function that reads it."""
+    """A variable of a file: its name, its shape and unit if stated, and its reader."""
 
     name: str
     shape: tuple[int, ...]
@@ -46,7 +47,7 @@ _Columns = tuple[list[str], int, Callable[[int], np.ndarray]]
 
 
 class _Refused(Exception):
-    """A variable that holds no numbers, with the reason."""
+    """The reason why a variable holds no numbers."""
 
 
 # files that stay open for several readers
@@ -55,7 +56,7 @@ _SHARED = dict[Path, DataFile]()
 
 @contextmanager
 def shared(path: Path) -> Iterator[None]:
-    """A file that is opened once for all readers within the block: 500 recordings of one file are opened in one."""
+    """Context manager in which one open file serves all readers, as for 500 recordings of one file."""
     with opened(path) as file:
         _SHARED[path] = file
         try:
@@ -66,7 +67,7 @@ def shared(path: Path) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[DataFile]:
-    """The variables of a file, which is closed at the end of the block."""
+    """Context manager with the variables of a file."""
     if path in _SHARED:
         yield _SHARED[path]
         return
@@ -93,7 +94,7 @@ def opened(path: Path) -> Iterator[DataFile]:
 
 
 def _reader(path: Path) -> Callable[[Path], Iterator[_Variable]] | None:
-    """The function that reads the variables of a file of another format; None for HDF5 and what is unknown."""
+    """Reader of the variables of a file of another format; None for HDF5 and unknown formats."""
     with open(path, "rb") as file:
         start = file.read(10)
     if start.startswith(b"\x89HDF"):
@@ -105,7 +106,7 @@ def _reader(path: Path) -> Callable[[Path], Iterator[_Variable]] | None:
 
 
 def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
-    """Each variable in memory, or the reason why it is not read: what does not fit into memory is not."""
+    """Each variable in memory, or the reason why it is not read, such as too little memory."""
     records: dict[str, Variable] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -131,7 +132,7 @@ def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
 
 
 def _parts(name: str, value: Any) -> dict[str, np.ndarray | str]:
-    """An array by its name, the parts of complex numbers, or the fields of a structure; text says why there is none."""
+    """An array by its name, the parts of complex numbers, or the fields of a structure; a text is the reason for a refusal."""
     if isinstance(value, Mapping):
         return {k: v for key, inner in value.items() for k, v in _parts(f"{name}/{key}", inner).items()}
     array: Any = np.asarray(value, object if isinstance(value, list) else None)
@@ -151,7 +152,7 @@ def _no_array(kind: str) -> _Refused:
 
 
 def _matlab_5(path: Path) -> Iterator[_Variable]:
-    """Variables of a file of MATLAB 4 to 7, axes as MATLAB shows them; those of length 1 are dropped."""
+    """Variables of a MATLAB 4 to 7 file, with axes in MATLAB's order, without axes of length 1."""
     from scipy.io import loadmat, whosmat
 
     def read(name: str, kind: str) -> Any:
@@ -166,7 +167,7 @@ def _matlab_5(path: Path) -> Iterator[_Variable]:
 
 
 def _matlab_7(path: Path) -> Iterator[_Variable]:
-    """Variables of a file of MATLAB 7.3, which is HDF5 with the axes in reverse order."""
+    """Variables of a MATLAB 7.3 file, which is HDF5 with the axes in reverse order."""
     with open_hdf5(path) as stored:
         # cells refer to what begins so
         for name, item in listed(stored.visititems, path, ("#",)).items():
@@ -202,7 +203,7 @@ def _archive(path: Path) -> Iterator[_Variable]:
 
 
 def _table(path: Path) -> Iterator[_Variable]:
-    """Columns of a table of text with a header, which may be the comment above it. Empty cells, NA and NaN are missing.
+    """Columns of a text table with a header, possibly in a comment. Empty cells, NA and NaN are missing.
 
     Units follow the names in brackets, as in `t [h]`.
     """
@@ -233,7 +234,7 @@ def _table(path: Path) -> Iterator[_Variable]:
 
 
 def _plain(path: Path, first: str, separator: str) -> _Columns | None:
-    """Columns of a small table that holds numbers only below its header `first`; None for any other."""
+    """Columns of a small table with only numbers below its header `first`; None for other tables."""
     heads = re.split(separator, first.strip())
     if path.stat().st_size > _SMALL or re.search('["#]', first):
         return None
@@ -283,7 +284,7 @@ def _cells(path: Path, above: str, first: str, separator: str) -> _Columns:
 
 
 def _name_and_unit(head: str) -> tuple[str, str | None]:
-    """The name of a column and its unit, as in `t [h]`; round brackets may hold a remark in place of a unit."""
+    """Name and unit of a column, as in `t [h]`; round brackets may hold a remark instead of a unit."""
     found = _WITH_UNIT.fullmatch(head)
     if found is None or not (found[2] or is_unit(found[3])):
         return head, None
@@ -291,7 +292,7 @@ def _name_and_unit(head: str) -> tuple[str, str | None]:
 
 
 def read_table(path: Path) -> dict[str, dict[str, float]]:
-    """The numbers of a CSV file with a header, by the first column of their row and the name of their column."""
+    """Numbers of a CSV file with a header, by the first column of their row and the name of their column."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             header, *rows = [row for row in csv.reader(file, strict=True) if row] or [[]]

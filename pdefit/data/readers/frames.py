@@ -1,4 +1,4 @@
-"""Frames of a measured film, read a few at a time, and points measured at places of their own."""
+"""Frames of a measured film, read a few at a time, and points measured at their own positions."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -21,29 +21,29 @@ _AS_STORED = Wanted()
 
 
 class Frames:
-    """An open data file whose variables have time as their first axis, or are given it.
+    """An open data file whose variables have time as their first axis, or are rearranged so.
 
-    Variables of MATLAB, NumPy and tables of text have axes without names. They are matched to times and positions by
-    their lengths, and brought into the order (time, axes of the model, others). `remarks` are sentences on that. Of a
-    list of points that was grouped by times, `points` are the variables with coordinates. `notes` are those of `pdefit import`.
+    Variables of MATLAB, NumPy and text tables have nameless axes. Their axes are matched to times and positions by
+    length, and ordered as (time, axes of the model, others). `remarks` are sentences on that. For a list of points that
+    was grouped by times, `points` are the variables with coordinates. `notes` are the notes of `pdefit import`.
 
-    Values and times come out in the model's units. NaN means missing, as does what the file's CF attributes mask
+    Values and times are in the model's units. NaN means missing, and so do values masked by the file's CF attributes
     (`_FillValue`, `valid_range`, ...); `scale_factor` and `add_offset` are applied. Infinite values are refused.
 
-    A record begins at `start`, also where the first frame comes later, and one of a single frame runs to `stop`. These
-    times, at which nothing is seen, are `unseen`. A single frame lies after `start` or before `stop`.
+    A record begins at `start`, even if the first frame comes later, and a single frame's record extends to `stop`.
+    These times without observations are `unseen`. A single frame lies after `start` or before `stop`.
 
     Opening the file checks all times, and that the variables are numbers, have every frame and can be converted. Values
-    are read when they are needed. `ts` are the times wanted, and frames are counted from the first of them. `shapes`
-    are those of one frame of each field. `unitless` maps variables without a unit in the file to the model's unit, and
-    `unused` those with one to it where the model has none.
+    are read when needed. `ts` are the selected times, and frames are counted from the first of them. `shapes` are the
+    shapes of one frame of each field. `unitless` maps variables without a unit in the file to the model's unit, and
+    `unused` variables with a unit for which the model has none, to their unit.
 
     **Arguments:**
 
-    - `source`: the file, its variables, and what they are beside.
+    - `source`: the file, its variables, and their times and positions.
     - `wanted`: units, times and axes of the model.
-    - `file`: the file of the source, where it is open and stays so.
-    - `optional`: whether a variable may be missing, as in one of many recordings; it then has the value NaN at each time.
+    - `file`: the open file of the source, if it is to stay open.
+    - `optional`: whether a variable may be missing, as in one of many recordings; its values are then all NaN.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Frames:
             self._open = stack.pop_all()
 
     def arrays(self, first: int, last: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Values, NaN where missing, and standard deviations of frames first..last-1."""
+        """Values (NaN if missing) and standard deviations of frames first..last-1."""
         if not 0 <= first < last <= self.ts.size:
             raise IndexError(f"Frames below {self.ts.size} are expected, but got {first} to {last}")
         frames = slice(self._skipped + first, self._skipped + last)
@@ -112,12 +112,12 @@ class Frames:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
+        """Name of the file."""
         return self.file.path.name
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of a frame of each field."""
+        """Shape of a frame of each field."""
         whole = {field: self.file[v.name].shape[1:] for field, v in self._variables.items()}
         ends = (*self._crop, *[slice(None)] * max(map(len, whole.values()), default=0))
         return {f: tuple(len(range(n)[e]) for n, e in zip(s, ends, strict=False)) for f, s in whole.items()}
@@ -135,7 +135,7 @@ class Frames:
                 )
 
     def step(self, field: str) -> float | None:
-        """The size of one whole number in the model's unit; None for variables that are scaled or no whole numbers."""
+        """Size of one integer step in the model's unit; None for scaled or non-integer variables."""
         variable = self.file[self._variables[field].name]
         if variable.stored.dtype.kind not in "iu" or is_scaled(variable.attributes):
             return None
@@ -149,7 +149,7 @@ class Frames:
         **Arguments:**
 
         - `field`: the field.
-        - `axis`, `dims`, `named`: as of `pdefit.data.readers._beside_values.coordinate`.
+        - `axis`, `dims`, `named`: as in `pdefit.data.readers._beside_values.coordinate`.
         - `expected`: the model's unit of length.
         """
         found = coordinate(self.file, self._variables[field].name, axis, dims, named)
@@ -163,13 +163,13 @@ class Frames:
     def positions(
         self, dims: Sequence[str], named: Mapping[str, str | None], expected: Mapping[str, str]
     ) -> dict[str, np.ndarray]:
-        """Coordinates of the points of every field, (n, d) or (time, n, d), in the model's unit; NaN for no point.
+        """Coordinates of the points of every field, (n, d) or (time, n, d), in the model's unit; NaN for missing points.
 
         **Arguments:**
 
-        - `dims`: names of the d coordinates.
-        - `named`: for some of them the variable that holds them; by default the one called as the coordinate.
-        - `expected`: for each of them the model's unit.
+        - `dims`: the names of the d coordinates.
+        - `named`: for some coordinates the variable that holds them; by default the variable of the same name.
+        - `expected`: for each coordinate the model's unit.
         """
         found = {}
         for field, inside in self.shapes.items():
@@ -237,11 +237,11 @@ class Frames:
             )
 
     def _read_as(self, name: str, expected: str | None) -> str:
-        """The unit of the times: the model's, or the file's where the model has none."""
+        """The unit of the times: the model's, or the file's if the model has none."""
         return with_space(expected or "1") or with_space(self.file[name].unit or "1")
 
     def _variable(self, name: str, sigma: str | float, expected: str | None) -> "_Variable":
-        """A variable and its deviations, whose values are not read yet."""
+        """A variable and its standard deviations, whose values are not read yet."""
         stored = self.file[name]
         if stored.array(slice(0, 0), self._count).dtype.kind == "U":
             raise PdefitError(f"{stored.where} is text; numbers are expected")

@@ -1,8 +1,8 @@
-"""The one place where HDF5 and NetCDF files are opened for reading.
+"""The only place that opens HDF5 and NetCDF files for reading.
 
-A file from somebody else can take its values from any file that its reader may read: by links, raw external storage or
-virtual datasets. `refuse_foreign` looks for them in a whole file. The record of a variable refuses them one by one, so that
-the other variables of a data file can be used.
+A foreign file can take its values from any file that its reader may read: by links, raw external storage or virtual
+datasets. `refuse_foreign` searches a whole file for them. The record of a variable refuses them one by one, so that the
+other variables of a data file remain usable.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_hdf5(path: Path) -> h5py.File:
-    """A file opened without a lock; with HDF5's own, where this process has it open that way, as xarray does."""
+    """A file opened without a lock, or with HDF5's lock if this process holds it open that way, as xarray does."""
     _refuse_pipe(path)
     try:
         return h5py.File(path, "r", locking=False)
@@ -31,7 +31,7 @@ def open_hdf5(path: Path) -> h5py.File:
 
 
 def open_netcdf(path: Path) -> "xarray.Dataset":
-    """A file of NetCDF, classic or not, or of HDF5, that takes no values from other files. Times stay numbers."""
+    """A NetCDF (classic or not) or HDF5 file that takes no values from other files. Times stay numbers."""
     # it takes half a second to import
     import xarray
 
@@ -47,7 +47,7 @@ def open_netcdf(path: Path) -> "xarray.Dataset":
 
 
 def _refuse_pipe(path: Path) -> None:
-    """Refuse what is no file: to open a pipe or a device could block for ever."""
+    """Refuse a path that is no regular file: opening a pipe or a device could block for ever."""
     if not path.is_file():
         raise PdefitError(f"'{path}' is missing, or no file; put it back from a copy")
 
@@ -64,12 +64,12 @@ def refuse_foreign(file: h5py.File, path: Path) -> None:
 
 
 def listed(visit: Callable[[Callable], Any], path: Path, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The objects that a visitor of h5py finds in a file, by name. It follows no links.
+    """Objects that a visitor of h5py finds in a file, by name. Links are not followed.
 
     **Arguments:**
 
-    - `visit`: the method `visititems` or `visititems_links` of the file; `path` is its place.
-    - `skip`: how the names begin of what is left out.
+    - `visit`, `path`: the method `visititems` or `visititems_links` of the file, and its path.
+    - `skip`: prefixes of names to leave out.
     """
     found = dict[str, Any]()
 
@@ -82,7 +82,7 @@ def listed(visit: Callable[[Callable], Any], path: Path, skip: tuple[str, ...] =
 
 
 def hdf5_variables(file: h5py.File, path: Path) -> DataFile:
-    """The variables of an open file. xarray is not used: one that it does not take costs it all others."""
+    """Variables of an open file. xarray is not used, since one variable that it rejects makes all others unreadable."""
     with sound("", path):
         stored = {name: x for name, x in listed(file.visititems, path).items() if isinstance(x, h5py.Dataset)}
         links = [n for n, x in listed(file.visititems_links, path).items() if not isinstance(x, h5py.HardLink)]
@@ -105,7 +105,7 @@ def _record(name: str, datasets: Mapping[str, h5py.Dataset], path: Path) -> Vari
 
 
 def _refusal(stored: h5py.Dataset) -> str | None:
-    """Why the values of a dataset are not read."""
+    """Reason why the values of a dataset are not read; None if they are."""
     kind = stored.dtype
     if stored.is_virtual or stored.external:
         return "takes its values from other files; copy them into this one"
@@ -122,7 +122,7 @@ def _refusal(stored: h5py.Dataset) -> str | None:
 
 
 def _scales(stored: h5py.Dataset, axis: int, datasets: Mapping[str, h5py.Dataset]) -> list[Scale]:
-    """The dimension scales of an axis that lie in this file."""
+    """Dimension scales of an axis that lie in this file."""
     try:
         scales: Any = stored.dims[axis].values() if _lists_scales(stored) else []
         paths = [(str(scale.name or "").strip("/"), scale) for scale in scales]
@@ -139,7 +139,7 @@ def _scale(name: str, stored: h5py.Dataset) -> Scale:
 
 
 def _lists_scales(stored: h5py.Dataset) -> bool:
-    """Test for a list of scales for each axis of a variable. HDF5 crashes where that attribute is anything else."""
+    """True if a variable has a list of scales for each axis. HDF5 crashes if that attribute is anything else."""
     if "DIMENSION_LIST" not in stored.attrs:
         return False
     attribute = stored.attrs.get_id("DIMENSION_LIST")

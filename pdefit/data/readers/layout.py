@@ -1,4 +1,4 @@
-"""Order of the axes of variables whose file names none, and lists of points grouped by their times."""
+"""Axis order of variables without named axes, and lists of points grouped by their times."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ class Arranged(NamedTuple):
     **Arguments:**
 
     - `file`: the file.
-    - `remarks`: sentences on what was changed.
-    - `points`: the coordinates of a list that was grouped, each with its variable.
+    - `remarks`: sentences on the changes.
+    - `points`: the coordinates of a grouped list, each with its variable.
     """
 
     file: DataFile
@@ -30,9 +30,9 @@ class Arranged(NamedTuple):
 
 
 def misplaced(ts: np.ndarray, name: str, file: DataFile) -> str:
-    """The first of the times that is wrong, in words, and the remedy: repeated times may mean several things.
+    """The first wrong time, in words, and the remedy: repeated times may have several causes.
 
-    **Arguments:** `ts`, `name`: the times and their variable; `file` is the one that holds it.
+    **Arguments:** `ts`, `name`, `file`: the times, their variable, and its file.
     """
     if ts.ndim != 1 or ts.size == 0:
         return f"their shape is {ts.shape}"
@@ -53,7 +53,7 @@ def misplaced(ts: np.ndarray, name: str, file: DataFile) -> str:
 
 
 def _restarting(file: DataFile, ts: np.ndarray) -> str:
-    """The column that numbers the records in a table where times begin anew; empty without one."""
+    """Column that numbers the records in a table whose times restart; empty without one."""
     starts = np.flatnonzero(np.diff(ts) <= 0) + 1
     for name, column in file.items():
         if file.is_foreign and column.refusal is None and column.checked().shape == ts.shape:
@@ -65,11 +65,11 @@ def _restarting(file: DataFile, ts: np.ndarray) -> str:
 
 
 def with_times(file: DataFile, source: DataSource, every: float, unit: str | None) -> DataFile:
-    """A file with times from 0 in place of none.
+    """A file without times, with times from 0 added.
 
     **Arguments:**
 
-    - `file`, `source`: as of `arranged`. Time is the first axis of HDF5; other files need `axes`.
+    - `file`, `source`: as in `arranged`. Time is the first axis of HDF5; other files need `axes`.
     - `every`, `unit`: the time between frames, and its unit.
     """
     field, name = next(iter(source.variables.items()))
@@ -84,8 +84,8 @@ def arranged(file: DataFile, source: DataSource, dims: Sequence[str]) -> Arrange
     **Arguments:**
 
     - `file`: an open file.
-    - `source`: names of its variables, of standard deviations, of times and of positions.
-    - `dims`: names of the model's axes after time, in their order.
+    - `source`: the names of its variables, standard deviations, times and positions.
+    - `dims`: the names of the model's axes after time, in their order.
     """
     variables, coordinates, axes, time = source.variables, source.coordinates, source.axes, source.times
     sigma = [name for name in source.stated.values() if isinstance(name, str)]
@@ -124,7 +124,7 @@ def arranged(file: DataFile, source: DataSource, dims: Sequence[str]) -> Arrange
 
 
 def _stated(found: tuple[int, ...], names: Sequence[str], dims: Sequence[str], field: str) -> tuple[int, ...]:
-    """The order of axes from their names."""
+    """Axis order from the names of the axes."""
     kept = [i for i, n in enumerate(found) if len(names) == len(found) or n != 1]
     if len(kept) != len(names) or len(set(names)) != len(names) or _TIME not in names:
         raise PdefitError(
@@ -136,7 +136,7 @@ def _stated(found: tuple[int, ...], names: Sequence[str], dims: Sequence[str], f
 
 
 def _matched(found: tuple[int, ...], lengths: Mapping[str, int], dims: Sequence[str], field: str) -> tuple[int, ...]:
-    """The order of axes from their lengths, of which one is that of the times."""
+    """Axis order from the lengths of the axes, one of which is the number of times."""
     # axes of length 1 that the model does not have are dropped
     kept = [i for i, n in enumerate(found) if n != 1 or len(found) <= len(dims) + 1]
     known = [_TIME, *(d for d in dims if lengths.get(d) in found)][: len(kept)]
@@ -155,12 +155,12 @@ def _matched(found: tuple[int, ...], lengths: Mapping[str, int], dims: Sequence[
 
 
 def orders(key: str, axes: Sequence[int], ways: Sequence[Sequence[int]], names: Sequence[str]) -> str:
-    """Orders of axes in words, as `data.axes` takes them: two of them at most.
+    """Axis orders in words, in the form of `data.axes`; at most two of them.
 
     **Arguments:**
 
-    - `key`: the field or argument; `axes` are the numbers of its axes, in the order of the file.
-    - `ways`: by order, the axes that have the `names`.
+    - `key`, `axes`: the field or argument, and the indices of its axes in the order of the file.
+    - `ways`: for each order the axes with the `names`.
     """
     named = [dict(zip(way, names, strict=True)) for way in ways[:2]]
     told = [f"+data.axes={{{key}: [{', '.join(of.get(i, f'axis{i}') for i in axes)}]}}" for of in named]
@@ -170,7 +170,7 @@ def orders(key: str, axes: Sequence[int], ways: Sequence[Sequence[int]], names: 
 def _grouped(
     file: DataFile, used: Sequence[str], sigma: Sequence[str], time: str, columns: Mapping[str, str]
 ) -> Arranged:
-    """A list as values (times, points) and coordinates, (points,) where those of all times agree; padded with NaN."""
+    """A list as values (times, points) and coordinates, (points,) if constant in time; padded with NaN."""
     read = {n: file[n].array() for n in dict.fromkeys((time, *used, *columns.values()))}
     fixed = [time, *columns.values()]
     if any(v.dtype.kind != "f" for v in read.values()) or not all(np.all(np.isfinite(read[n])) for n in fixed):

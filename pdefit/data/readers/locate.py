@@ -1,4 +1,4 @@
-"""Search for data files: in the user's directory, then in $PDEFIT_DATA, then among the data that ship with pdefit."""
+"""Search for data files: in the user's directory, then in $PDEFIT_DATA, then among the data shipped with pdefit."""
 
 import os
 from importlib import resources
@@ -8,11 +8,11 @@ from pdefit._util.errors import PdefitError
 
 
 def locate(name: str, base: Path | None = None) -> Path:
-    """The path of a data file, or an error that lists the places that were searched.
+    """The path of a data file, or an error that lists the searched places.
 
     **Arguments:**
 
-    - `name`: the file, by a relative or an absolute path.
+    - `name`: the relative or absolute path of the file.
     - `base`: the first directory to search; by default the working directory.
     """
     places = [base or Path.cwd()]

@@ -30,31 +30,32 @@ def read_observations(
 ) -> Observations:
     """A whole film from a file as `Observations`, in memory: HDF5, NetCDF-4, .mat, .npz or .csv.
 
-    Time is the first axis of every variable of HDF5. Axes of other files are matched by their lengths. A table with one row
-    a value, whose times repeat, is grouped by them. NaN means missing, as does what the file's CF attributes mask
-    (`_FillValue`, `valid_range`). `scale_factor` and `add_offset` are applied. What looks odd is logged as a warning.
-    Positions are not compared with those of a model, which the command line does.
+    In HDF5, time is the first axis of every variable. Axes of other files are matched by their lengths. A table with
+    one row per value, whose times repeat, is grouped by them. NaN means missing, and so do values masked by the file's
+    CF attributes (`_FillValue`, `valid_range`). `scale_factor` and `add_offset` are applied. Suspicious values are
+    logged as a warning. Positions are not compared with a model's; the command line does that.
 
     **Arguments:**
 
-    - `source`: a `DataSource`, or its file: from the working directory, from $PDEFIT_DATA, or among the data that ship with
-      pdefit.
+    - `source`: a `DataSource`, or its file: from the working directory, from $PDEFIT_DATA, or among the data shipped
+      with pdefit.
     - `variables`: for each field of the model the variable of the file.
-    - `points`: whether the coordinates are those of points, one for each value of a frame; default False, for a grid.
+    - `points`: whether the coordinates belong to points, one for each value of a frame; default False, for a grid.
     - `length_unit`: the model's unit of length, to which coordinates of points are converted.
-    - `named`: further entries of the `DataSource`, and what the model wants of it.
+    - `named`: further entries of the `DataSource` and of `Wanted`:
         - `sigma`: for a field its standard deviation (default 1): a number in the model's unit, or the name of a variable.
-        - `time`: the variable that holds the times; default "time". If the file has none, the time between its frames.
-        - `coordinates`: for each axis of the model, in their order, the variable that holds its positions. It settles the
-          order of axes in files that name none; by default they follow time as they are.
-        - `axes`: for a field the names of its axes in the order of the file, e.g. `{"u": ["x", "time"]}`, where their
+        - `time`: the variable with the times; default "time". If the file has no times, the time between its frames.
+        - `coordinates`: for each axis of the model, in order, the variable with its positions. It settles the order of
+          axes in files without axis names; by default they follow time in the given order.
+        - `axes`: for a field the names of its axes in the order of the file, e.g. `{"u": ["x", "time"]}`, if their
           lengths leave the order open.
-        - `crop`: for each axis after time the first index that is taken, and the one after the last.
-        - `select`: for an axis along which the file has recordings, the name or the number of the one that is read.
-        - `units`: the model's unit of each field, to which values are converted; by default they are taken as they are.
+        - `crop`: for each axis after time the first index taken, and the one after the last.
+        - `select`: for an axis of recordings, the name or the index of the recording to read.
+        - `units`: the model's unit of each field, to which values are converted; by default there is no conversion.
         - `time_unit`: the model's unit of time, to which times are converted.
-        - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames. The
-          record begins at `start` also where the first frame comes later: nothing is seen then.
+        - `start`, `stop`: the first and the last time wanted, in the model's unit; by default the times of the first
+          and the last frame. The record begins at `start` even if the first frame comes later: nothing is observed
+          before it.
     """
     source, wanted = source_of(source, variables, **named)
     if points and not source.coordinates:
@@ -69,15 +70,15 @@ def read_observations(
 
 
 def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) -> tuple[Observations, list[str]]:
-    """All frames, and remarks on what looks odd.
+    """All frames, and remarks on suspicious values.
 
-    Remarks are the notes of `pdefit import`, and about axes that were put in order, missing and unused units, and whole
-    numbers with a sigma smaller than one of them.
+    Remarks are the notes of `pdefit import`, and sentences about rearranged axes, missing and unused units, and
+    integers with a sigma below 1.
 
     **Arguments:**
 
     - `frames`: the file.
-    - `positions`: of fields measured at points, their coordinates, (n, d) or (T, n, d); no value counts where one is NaN.
+    - `positions`: for fields measured at points, their coordinates, (n, d) or (T, n, d); NaN excludes a value.
     """
     values, errors = frames.arrays(0, frames.ts.size)
     for field, where in (positions or {}).items():
@@ -113,13 +114,13 @@ def read_arrays(
 ) -> dict[str, np.ndarray]:
     """Arrays that belong to the system and not to the film, such as a radius, reference parameters and labels.
 
-    Numbers are in the unit of the file, and axes in its order; the command line brings both to the system's.
+    Numbers are in the unit of the file, and axes in its order; the command line converts both to the system's.
 
     **Arguments:**
 
     - `path`: the file.
     - `names`: for each key of the result the variable of the file. NAME[ENTRY] is one of its entries.
-    - `select`: for an axis that the file has recordings along, the name of one of them, or its number from 0.
+    - `select`: for an axis of recordings, the name of one of them, or its index from 0.
     """
     if not names:
         return {}
@@ -133,7 +134,7 @@ def read_arrays(
 
 
 def about_units(frames: Frames) -> list[str]:
-    """Remarks on variables that state no unit, and on those that state one that the model has not."""
+    """Remarks on variables without a unit, and on variables with a unit that the model lacks."""
     remarks = []
     if frames.unitless and (remedy := frames.file.unit_remedy):
         names, units = (", ".join(x) for x in (frames.unitless, frames.unitless.values()))
@@ -150,9 +151,9 @@ def about_units(frames: Frames) -> list[str]:
 class TargetFile:
     """Frames of an open file as `Observations`, for films that do not fit into memory.
 
-    Beside what the caller holds, one slice of frames is read ahead by a thread. Values are checked when they are read,
-    and times were checked when the frames were opened. A frame, or a whole slice, without any finite value is masked.
-    A record that begins before the first frame is not made here. Closing this object closes the frames.
+    Besides the frames that the caller holds, a thread reads one slice ahead. Values are checked when they are read;
+    times were checked when the frames were opened. A frame, or a whole slice, without any finite value is masked.
+    Records that begin before the first frame are not supported. Closing this object closes the frames.
     """
 
     def __init__(self, frames: Frames):
@@ -162,11 +163,11 @@ class TargetFile:
 
     @property
     def ts(self) -> np.ndarray:
-        """The times of all frames."""
+        """Times of all frames."""
         return self._frames.ts
 
     def read(self, first: int, last: int) -> Observations:
-        """The observations in frames first..last-1."""
+        """Observations in frames first..last-1."""
         self.prefetch(first, last)
         assert self._ahead is not None
         (_, arrays), self._ahead = self._ahead, None
@@ -174,7 +175,7 @@ class TargetFile:
         return Observations.build(self.ts[first:last], *arrays.result())
 
     def prefetch(self, first: int, last: int) -> None:
-        """Start to read frames first..last-1. Frames that were read ahead before and not taken are dropped."""
+        """Start to read frames first..last-1. Frames read ahead earlier and not taken are dropped."""
         if self._ahead is not None and self._ahead[0] == (first, last):
             return
         if self._ahead is not None:

@@ -1,4 +1,4 @@
-"""Remarks on values that a fit would take as they are, though they may mean something else."""
+"""Remarks on suspicious values that a fit would accept."""
 
 import warnings
 from typing import Any
@@ -22,12 +22,12 @@ _STEADY, _DRIFT = 5, 0.02
 
 
 def about_ends(name: str, values: np.ndarray, axis: int, dim: str) -> str | None:
-    """A remark on a last point along an axis that repeats the first, as where both ends of a period are written.
+    """Remark on a last point along an axis that repeats the first, as if both ends of a period were stored.
 
     **Arguments:**
 
-    - `name`: the variable, as the file calls it.
-    - `values`: its frames (time, ...); `axis`, `dim` are the number of an axis and its name.
+    - `name`: the variable's name in the file.
+    - `values`, `axis`, `dim`: its frames (time, ...), and the index and name of an axis.
     """
     if not _repeats_first(np.moveaxis(values, axis, -1)):
         return None
@@ -40,7 +40,7 @@ def about_ends(name: str, values: np.ndarray, axis: int, dim: str) -> str | None
 
 
 def _repeats_first(values: np.ndarray) -> bool:
-    """Test for equal ends along the last axis that are not equal by chance, by symmetry, or because nothing happens there."""
+    """True if the ends along the last axis are equal, though not by chance, by symmetry, or for lack of change."""
     if values.shape[-1] < 5 or not np.any(np.isfinite(values[..., 0] + values[..., -1])):
         return False
     (first, second, third), (third_last, before, last) = (np.moveaxis(values[..., [*i]], -1, 0) for i in _ENDS)
@@ -60,8 +60,8 @@ def about_first_frame(name: str, values: np.ndarray) -> list[str]:
 
     **Arguments:**
 
-    - `name`: the variable, as the file calls it.
-    - `values`: its frames (time, ...), NaN where missing.
+    - `name`: the variable's name in the file.
+    - `values`: its frames (time, ...), NaN for missing values.
     """
     seen = np.isfinite(values)
     frames = np.count_nonzero(seen.reshape(len(seen), -1).any(axis=1))
@@ -79,7 +79,7 @@ def about_first_frame(name: str, values: np.ndarray) -> list[str]:
 
 
 def about_frames(name: str, values: np.ndarray) -> list[str]:
-    """Remarks on missing values, and on frames (time, points) that equal the one before or have one value everywhere."""
+    """Remarks on missing values, and on frames (time, points) that repeat the previous one or are constant."""
     missing = float(np.mean(np.isnan(values)))
     still = int(np.sum(np.all(values[1:] == values[:-1], axis=1)))
     flat = int(np.sum(np.all(values == values[:, :1], axis=1))) if values.shape[1] > 1 else 0
@@ -95,12 +95,12 @@ def about_frames(name: str, values: np.ndarray) -> list[str]:
 
 
 def about_pixels(name: str, frames: np.ndarray) -> list[str]:
-    """Remarks on single points that never change, and on those that stand out from their neighbours at all times.
+    """Remarks on single points that never change, and on points that always stand out from their neighbours.
 
     **Arguments:**
 
-    - `name`: the variable, as the file calls it.
-    - `frames`: in the plane (time, x, y).
+    - `name`: the variable's name in the file.
+    - `frames`: frames in the plane, (time, x, y).
     """
     frames = frames[np.unique(np.linspace(0, len(frames) - 1, _SPREAD).astype(int))]
     known = np.isfinite(frames).all(axis=0)
@@ -131,7 +131,7 @@ def about_pixels(name: str, frames: np.ndarray) -> list[str]:
 
 
 def _single(points: np.ndarray) -> np.ndarray:
-    """Those of some points (x, y) that are few together, and not on the rim."""
+    """Mask of the points (x, y) in small clusters away from the rim."""
     labelled: Any = scipy.ndimage.label(points, np.ones((3, 3)))
     few = np.bincount(labelled[0].ravel()) <= _FEW
     few[0] = False
@@ -141,13 +141,13 @@ def _single(points: np.ndarray) -> np.ndarray:
 
 
 def about_piles(name: str, values: np.ndarray, top: float) -> list[str]:
-    """Remarks on many values that are exactly the largest one, or exactly zero.
+    """Remarks on many values equal to the largest one, or to zero.
 
     **Arguments:**
 
-    - `name`: the variable, as the file calls it.
-    - `values`: finite ones, (n,).
-    - `top`: the largest number that its type holds; infinite for types that are not of whole numbers.
+    - `name`: the variable's name in the file.
+    - `values`: finite values, (n,).
+    - `top`: the largest number of its type; infinite for non-integer types.
     """
     levels, counts = np.unique(values, return_counts=True)
     if levels.size < 10:
@@ -170,7 +170,7 @@ def about_piles(name: str, values: np.ndarray, top: float) -> list[str]:
 
 
 def about_drift(name: str, counts: np.ndarray) -> list[str]:
-    """A remark on counts of a camera (time, points), where their mean rises or falls steadily."""
+    """Remark on camera counts (time, points) whose mean rises or falls steadily."""
     seen = np.isfinite(counts)
     if len(counts) < _SPREAD or not seen.any(axis=1).all():
         return []
@@ -187,9 +187,9 @@ def about_drift(name: str, counts: np.ndarray) -> list[str]:
 
 
 def inner_part(seen: np.ndarray, axes: int) -> tuple[tuple[int, int], ...]:
-    """For the first axes of a frame the first index with a value, and the one after the last; empty where that is all.
+    """Index ranges with values along the first axes of a frame; empty if these are the full axes.
 
-    **Arguments:** `seen`: where any frame has a value; `axes` is the number of axes.
+    **Arguments:** `seen`: the mask of points with a value in any frame; `axes`: the number of axes.
     """
     ends = tuple((int(along.min()), int(along.max()) + 1) for along in np.nonzero(seen)[:axes])
     return () if ends == tuple((0, n) for n in seen.shape[:axes]) else ends

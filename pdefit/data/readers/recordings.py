@@ -1,4 +1,4 @@
-"""One of the recordings that a file holds along an axis, and entries of variables, such as a component of a vector."""
+"""One of several recordings along an axis of a file, and entries of variables, such as components of a vector."""
 
 import dataclasses
 import math
@@ -21,21 +21,21 @@ _ENTRY = re.compile(r"(.+)\[([^\[\]]+)\]")
 
 
 def split_recordings(path: Path, axis: str = "experiment") -> list[str]:
-    """The names of the recordings along an axis of a file: its labels, or else numbers from 0.
+    """Names of the recordings along an axis of a file: its labels, or else numbers from 0.
 
     **Arguments:**
 
     - `path`: the file.
     - `axis`: the name of the axis.
 
-    **Errors:** PdefitError where no variable has that axis, or a name repeats or is that of no folder.
+    **Errors:** PdefitError if no variable has that axis, or a name repeats or cannot name a folder.
     """
     with opened(path) as file:
         return recording_names(file, axis)
 
 
 def recording_names(file: DataFile, axis: str) -> list[str]:
-    """The names of the recordings along an axis of an open file."""
+    """Names of the recordings along an axis of an open file."""
     along = {n: v.labels for n, v in file.items()}
     lengths = [file[n].shape[dims.index(axis.lower())] for n, dims in along.items() if axis.lower() in dims]
     if not lengths:
@@ -61,16 +61,16 @@ def part_of(
     others: Iterable[str] = (),
     time: str = "",
 ) -> DataFile:
-    """One recording of a file, with times of its own; the file itself where nothing has to be changed.
+    """One recording of a file, with its own times; the file itself if nothing changes.
 
-    Its last frame is the last one with a time and a value, before `n_frames`. Where the file has no times, or has frame
-    numbers for all recordings, `frame_time` is the time between frames. `time_offset` is added to the times.
+    Its last frame is the last one with a time and a value, before `n_frames`. If the file has no times, or has common
+    frame numbers for all recordings, `frame_time` is the time between frames. `time_offset` is added to the times.
 
     **Arguments:**
 
     - `file`: an open file.
-    - `select`: for an axis the name of a recording along it, or its number from 0.
-    - `values`: names of variables with frames. NAME[ENTRY] is an entry of the last axis, by its label or number from 0.
+    - `select`: for an axis the name of a recording along it, or its index from 0.
+    - `values`: names of variables with frames. NAME[ENTRY] is an entry of the last axis, by its label or index from 0.
     - `others`: names of variables without frames, such as a radius.
     - `time`: the variable with the times.
     """
@@ -116,12 +116,12 @@ def _chosen(variable: Variable, chosen: Mapping[str, int], path: Path) -> Variab
 
 
 def check_entries(variables: Mapping[str, str], path: Path) -> None:
-    """Refuse an entry for one field whose label is that of another field, as velocity[phi] is for u_theta.
+    """Refuse an entry for one field whose label names another field, such as velocity[phi] for u_theta.
 
     **Arguments:**
 
     - `variables`: for each field the variable of the file.
-    - `path`: of the file, for errors.
+    - `path`: the file, for errors.
     """
     labels = {field: found[2] for field, name in variables.items() if (found := _ENTRY.fullmatch(name))}
     for field, label in labels.items():
@@ -134,7 +134,7 @@ def check_entries(variables: Mapping[str, str], path: Path) -> None:
 
 
 def _set_times(records: dict[str, Variable], time: str, count: int, shared: bool) -> None:
-    """Make times from those between frames, where there are no others, and add the time at which a recording begins."""
+    """Make missing times from the time between frames, and add the start time of a recording."""
     step, start = (_single(records, name) for name in (_STEP, _OFFSET))
     if step is not None and (time not in records or (shared and records[time].unit in (None, "1"))):
         between = step.array()
@@ -151,13 +151,13 @@ def _set_times(records: dict[str, Variable], time: str, count: int, shared: bool
 
 
 def _single(records: Mapping[str, Variable], name: str) -> Variable | None:
-    """A variable that holds one number."""
+    """A variable with one number; None for other variables."""
     found = records.get(name)
     return None if found is None or found.shape or found.is_text else found
 
 
 def _last(records: Mapping[str, Variable], time: str, frames: Sequence[Variable]) -> int:
-    """The number of frames up to the last one with a time and a value."""
+    """Number of frames up to the last one with a time and a value."""
     known = np.isfinite(records[time].array())
     stated = _single(records, _COUNT)
     most = known.size if stated is None else int(stated.array())
@@ -177,14 +177,14 @@ def _last(records: Mapping[str, Variable], time: str, frames: Sequence[Variable]
 
 
 def entry_labels(file: DataFile, name: str) -> list[str]:
-    """Texts that a file has for the entries of the last axis of a variable."""
+    """Labels of the entries of the last axis of a variable."""
     scales = file[name].scales[-1] if file[name].scales else ()
     found = [file[scale.name].array() for scale in scales if file[scale.name].is_text][:1]
     return [*map(str, found[0])] if found else []
 
 
 def _index(which: str | int, labels: Sequence[str], kind: str, count: int | None = None) -> int:
-    """The place of a label, or of a number from 0 below the `count` of entries, which may have no labels."""
+    """Index of a label, or of a number from 0 below the `count` of entries, which may have no labels."""
     if which in labels:
         return labels.index(str(which))
     if str(which).isdecimal() and int(which) < (count or len(labels)):

@@ -1,4 +1,4 @@
-"""The source of data: which variables of which file are the fields of a model, and what a model asks of them."""
+"""The source of data: the file's variables for the fields of a model, and the model's requirements."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -31,23 +31,22 @@ _SELECT = mapping_of(
 class DataSource:
     """Variables of a file that hold observations of fields: the section `data` of a configuration.
 
-    For every reader of measured files, and for what `pdefit check` proposes. Not for the units and times of a model, which
-    are `Wanted` of a file.
+    For every reader of measured files, and for the proposals of `pdefit check`. Not for the units and times of a model,
+    which are in `Wanted`.
 
     **Arguments:**
 
-    - `path`: the file, from the working directory, from $PDEFIT_DATA, or among the data that ship with pdefit.
+    - `path`: the file, from the working directory, from $PDEFIT_DATA, or among the data shipped with pdefit.
     - `variables`: by field its name in the file. NAME[ENTRY] is an entry of the last axis.
-    - `time`: name of the variable with the times; null for `time`. If the file has none, the time between its frames.
-    - `sigma`: by field, or for all of them, the standard deviation of its noise in the declared unit of the field, or the
-      name of a variable that holds it. Such a variable has shape (n,) of the first axis after time, broadcasts to a frame,
-      or has a time axis of its own.
-    - `crop`: for each axis after time the first index that is taken, and the one after the last.
-    - `coordinates`: by axis the name of the variable with its positions; null in place of a name leaves the axis
-      unchecked.
-    - `axes`: by field, or by argument of the system, the names of the axes of its variable in the order of the file, where
-      the file leaves their order open.
-    - `select`: by axis the name or number of the recording that is read, where the file has several along it.
+    - `time`: the variable with the times; null for `time`. If the file has no times, the time between its frames.
+    - `sigma`: by field, or for all fields, the standard deviation of the noise in the field's declared unit, or the
+      name of a variable that holds it. Such a variable has shape (n,) of the first axis after time, broadcasts to a
+      frame, or has its own time axis.
+    - `crop`: for each axis after time the first index taken, and the one after the last.
+    - `coordinates`: by axis the variable with its positions; null leaves the axis unchecked.
+    - `axes`: by field, or by argument of the system, the axis names of its variable in the order of the file, if the
+      file leaves their order open.
+    - `select`: by axis the name or index of the recording to read, if the file has several along it.
     - `system`: by argument of the system its name in the file; numbers are converted to the declared unit.
     """
 
@@ -70,32 +69,32 @@ class DataSource:
 
     @property
     def file(self) -> Path:
-        """The place of the file, or an error that lists the places that were searched."""
+        """Path of the file, or an error that lists the searched places."""
         return locate(self.path)
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The entry of the noise of each field: a number, a variable or a model."""
+        """Noise entry of each field: a number, a variable or a model."""
         return self.sigma if isinstance(self.sigma, Mapping) else dict.fromkeys(self.variables, self.sigma)
 
     @property
     def stated(self) -> Mapping[str, Any]:
-        """Standard deviations that are stated, by field: numbers, or names of variables."""
+        """Stated standard deviations, by field: numbers, or names of variables."""
         return self.given
 
     @property
     def times(self) -> str:
-        """The variable with the times, or their name in a file without any."""
+        """The variable with the times, or the name of the times that are added."""
         return self.time if isinstance(self.time, str) else "time"
 
     @property
     def every(self) -> float | None:
-        """The time between frames of a file without times."""
+        """Time between frames of a file without times."""
         return None if isinstance(self.time, str) else self.time
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The section of a configuration from which this source is read: entries that are not the defaults."""
+        """Entries of the configuration section for this source, without defaults."""
         found = dict[str, Any]()
         for f in dataclasses.fields(self):
             default = f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
@@ -105,7 +104,7 @@ class DataSource:
 
 
 def _plain(value: Any) -> Any:
-    """An entry of types that YAML has."""
+    """An entry converted to YAML types."""
     if isinstance(value, Mapping):
         return {key: _plain(x) for key, x in value.items()}
     return [*map(_plain, value)] if isinstance(value, list | tuple) else value
@@ -113,14 +112,15 @@ def _plain(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """Units, times and axes that a model wants of a file.
+    """Units, times and axes that a model requires from a file.
 
     **Arguments:**
 
-    - `units`: the model's unit of each field; by default values are taken as they are.
+    - `units`: the model's unit of each field; by default there is no conversion.
     - `time_unit`: the model's unit of time.
-    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default those of the frames.
-    - `dims`: names of the model's axes after time, in their order.
+    - `start`, `stop`: the first and the last time wanted, in the model's unit; by default the frames' first and last
+      times.
+    - `dims`: the names of the model's axes after time, in their order.
     """
 
     units: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -133,7 +133,7 @@ class Wanted:
 def source_of(
     source: DataSource | str | Path, variables: Mapping[str, str] | None = None, **named: Any
 ) -> tuple[DataSource, Wanted]:
-    """The two records from the names of their entries, of which None stands for a default."""
+    """The two records from the names of their entries; None stands for a default."""
     said, asked = ([f.name for f in dataclasses.fields(of)] for of in (DataSource, Wanted))
     for name in named:
         if name not in (*said, *asked):

@@ -1,4 +1,4 @@
-"""Survey of a data file: what it holds, and what a fit would find in it."""
+"""Survey of a data file: its content, and the variables that a fit can use."""
 
 import contextlib
 import dataclasses
@@ -32,14 +32,14 @@ _RECORDINGS = ("experiment", "recording")
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A variable as the file holds it.
+    """A variable of a file.
 
     **Arguments:**
 
-    - `name`, `shape`, `dtype`: of the variable; dtype in words.
-    - `unit`: as the file states it; None without one.
-    - `labels`: names of its axes in small letters, empty where the file states none.
-    - `low`, `high`, `missing`: range of its values, and the fraction that is missing; None where they were not read.
+    - `name`, `shape`, `dtype`: the name, shape and dtype of the variable; dtype in words.
+    - `unit`: the stated unit; None without one.
+    - `labels`: the names of its axes in lower case, empty for axes without a name.
+    - `low`, `high`, `missing`: the range of its values, and the missing fraction; None if they were not read.
     """
 
     name: str
@@ -54,19 +54,19 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Survey:
-    """Content of a file, and remarks on what looks odd.
+    """Content of a file, and remarks on suspicious values.
 
     **Arguments:**
 
-    - `source`: the file, with the variable of the times, those that were named as coordinates of points, and the first of
-      several recordings; no variable to fit yet.
+    - `source`: the file, with the variable of the times, the named coordinates of points, and the first of several
+      recordings; no variable to fit yet.
     - `entries`: all its variables by name.
-    - `ts`, `time_unit`: the times (T,), maybe none, and their unit.
-    - `films`: what can be fitted.
+    - `ts`, `time_unit`: the times (T,), maybe empty, and their unit.
+    - `films`: the variables that can be fitted.
     - `remarks`: sentences, the remedy included.
-    - `notes`: sentences of `pdefit import` on what it did.
-    - `axis`, `recordings`: the axis along which the file has recordings, and their names; empty for one recording. `ts` and
-      `films` are then those of the first.
+    - `notes`: the sentences of `pdefit import` on its processing.
+    - `axis`, `recordings`: the axis of several recordings, and their names; empty for one recording. `ts` and `films`
+      then belong to the first one.
     - `file`: the file, while it is open.
     """
 
@@ -82,11 +82,11 @@ class Survey:
     file: DataFile | None = None
 
     def frames(self, names: Sequence[str], dims: tuple[str, ...] = AXES, **entries: Any) -> Frames:
-        """The frames of some variables, in the units of the file; `entries` are further ones of the source."""
+        """Frames of some variables, in the units of the file; `entries` are further entries of the source."""
         return Frames(self.of(names, **entries), Wanted(dims=dims), file=self.file)
 
     def of(self, names: Sequence[str], **entries: Any) -> DataSource:
-        """The source of some variables, and with further entries."""
+        """The source of some variables, with further entries."""
         return dataclasses.replace(self.source, variables={name: name for name in names}, **entries)
 
 
@@ -95,10 +95,10 @@ def survey(source: DataSource) -> Survey:
 
     **Arguments:**
 
-    - `source`: the file. Its times are by default the variable called `time`, or one that looks like it, and the coordinates
-      of a list of points those called as the axis.
+    - `source`: the file. By default its times are the variable `time`, or a similar one, and the coordinates of a list
+      of points are the variables named like the axes.
 
-    **Errors:** PdefitError where the file cannot be opened.
+    **Errors:** PdefitError if the file cannot be opened.
     """
     # opened once, however many variables it has
     with opened(source.file) as file:
@@ -144,7 +144,7 @@ def _add_films(found: Survey, file: DataFile, recorded: Mapping[str, list[str]],
     **Arguments:**
 
     - `found`, `file`: the survey, and the open file.
-    - `recorded`: variables with several recordings, and what a fit takes of each.
+    - `recorded`: variables with several recordings, with the parts that a fit can use.
     - `rows`: the shape of the times.
     """
     named = found.source.times, *found.source.coordinates.values()
@@ -178,7 +178,7 @@ def _film(found: Survey, file: DataFile, name: str, dims: tuple[str, ...]) -> Fi
 
 
 def _sigma_of(found: Survey, name: str) -> str | None:
-    """A variable that is named as the standard deviation of another one, and that a fit would take."""
+    """Variable whose name marks it as another one's standard deviation, and that a fit would accept."""
     folder, _, last = name.rpartition("/")
     for word in ("sigma", "noise", "std", "error", "uncertainty"):
         for called in (word, f"{last}_{word}", f"{word}_{last}"):
@@ -191,7 +191,7 @@ def _sigma_of(found: Survey, name: str) -> str | None:
 
 
 def _attempt(remarks: list[str], read: Callable[[], T]) -> T | None:
-    """Result of a reader; None where it fails, with the reason among the remarks."""
+    """Result of a reader; None if it fails, with the reason among the remarks."""
     try:
         return read()
     except PdefitError as error:
@@ -201,7 +201,7 @@ def _attempt(remarks: list[str], read: Callable[[], T]) -> T | None:
 
 
 def _entry(file: DataFile, name: str) -> Entry:
-    """A variable, with its range where it is small; refused where a fit could not read it."""
+    """A variable, with its range if it is small; refused if a fit could not read it."""
     one = file[name].checked()
     about = name, one.shape, "text" if one.is_text else str(one.stored.dtype), one.unit, tuple(one.labels)
     values = one.array() if not one.is_text and 0 < math.prod(one.shape) <= _SMALL else np.zeros(0)
@@ -213,7 +213,7 @@ def _entry(file: DataFile, name: str) -> Entry:
 
 
 def _likely_time(file: DataFile, entries: Mapping[str, Entry]) -> str:
-    """The variable that a fit takes for the times: `time`, or one of another name that looks like it."""
+    """The variable that a fit takes as times: `time`, or a similar one."""
     if "time" in entries:
         return "time"
     lengths = {n for e in entries.values() if len(e.shape) > 1 for n in (e.shape if file.is_foreign else e.shape[:1])}
@@ -239,7 +239,7 @@ def _times(found: Survey, columns: list[str]) -> np.ndarray:
 
 
 def _has_recordings(entry: Entry, time: str, rows: tuple[int, ...]) -> bool:
-    """Test for frames of several recordings: their axis, then that of times.
+    """True if a variable has frames of several recordings: first their axis, then the time axis.
 
     **Arguments:**
 
@@ -254,7 +254,7 @@ def _has_recordings(entry: Entry, time: str, rows: tuple[int, ...]) -> bool:
 
 
 def _parts(file: DataFile, entry: Entry) -> list[str]:
-    """What a fit takes of a variable: its components, where they have names and there are as many axes, or all of it."""
+    """Parts of a variable that a fit can use: its components, if they have names and there are as many axes, or all of it."""
     labels = entry_labels(file, entry.name)
     is_vector = {*ANGLES} <= {*entry.labels} or 2 <= len(labels) == len(entry.shape) - 2
     return [f"{entry.name}[{label}]" for label in labels if is_vector] or [entry.name]
@@ -269,7 +269,7 @@ def _refused_recordings(found: Survey) -> list[str]:
 
 
 def _without_units(found: Survey, file: DataFile) -> list[str]:
-    """A remark on variables for which the file states no unit, though it could."""
+    """Remark on variables without a unit, in a file that could state one."""
     names = dict.fromkeys(f.name if f.name in found.entries else f.name.rpartition("[")[0] for f in found.films)
     unitless = [name for name in names if found.entries[name].unit is None]
     unitless += [found.source.times] if found.time_unit is None else []
@@ -292,6 +292,6 @@ def _about_times(ts: np.ndarray, time: str) -> list[str]:
 
 
 def is_even(points: np.ndarray) -> bool:
-    """Test for even spacing of points (n,)."""
+    """True if points (n,) are evenly spaced."""
     steps = np.diff(points)
     return bool(steps.size == 0 or np.all(np.abs(steps - steps.mean()) <= _EVEN * np.abs(steps.mean())))

@@ -1,4 +1,4 @@
-"""Variables of an open data file: what the file states of each, recorded once, and its values."""
+"""Variables of an open data file: their stated properties, recorded once, and their values."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _EMPTY_SCALE = "This is a netCDF dimension but not a netCDF variable"
 
 
 class Scale(NamedTuple):
-    """A dimension scale of an axis: its path in the file, its label in small letters, and whether it holds positions."""
+    """A dimension scale of an axis: its path in the file, its label in lower case, and whether it holds positions."""
 
     name: str
     label: str
@@ -33,17 +33,17 @@ class Scale(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Variable:
-    """A variable of a file, or a part of it. Its values are read when they are needed.
+    """A variable of a file, or a part of it. Its values are read when needed.
 
     **Arguments:**
 
-    - `name`, `path`: its path in the file, and the place of the file, for errors.
+    - `name`, `path`: its path in the file, and the path of the file, for errors.
     - `stored`: a dataset of HDF5, or an array in memory.
-    - `axes`: the axes of `stored` that it has, in their order.
-    - `attributes`: those that the file states.
-    - `scales`: for each axis its dimension scales.
-    - `refusal`: why its values cannot be read; None where they can.
-    - `at`: for some axes of `stored` what is taken along them: a slice, or one index of an axis that it has not.
+    - `axes`: the axes of `stored` that the variable has, in their order.
+    - `attributes`: the attributes in the file.
+    - `scales`: the dimension scales of each axis.
+    - `refusal`: the reason why its values cannot be read; None if they can.
+    - `at`: selections along some axes of `stored`: a slice, or an index along an axis that the variable lacks.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Variable:
 
     @property
     def labels(self) -> list[str]:
-        """Names of its axes in small letters, empty where the file states none."""
+        """Names of its axes in lower case, empty for axes without a name."""
         return [scales[0].label if scales else "" for scales in self.scales] or [""] * len(self.axes)
 
     @property
@@ -76,7 +76,7 @@ class Variable:
 
     @property
     def unit(self) -> str | None:
-        """The unit that the file states, or None. Of CF times such as "days since 1970-01-01" it is the first word."""
+        """The unit stated in the file, or None. For CF times such as "days since 1970-01-01" it is the first word."""
         with sound(self.name, self.path):
             stated = self.attributes.get("units", self.attributes.get("unit"))
         if stated is None or isinstance(stated, h5py.Empty) or np.size(stated) != 1:
@@ -87,18 +87,18 @@ class Variable:
         return raw.decode(errors="replace").split(" since ")[0].strip()
 
     def checked(self) -> "Variable":
-        """The variable itself, whose values can be read: numbers or texts, in this very file."""
+        """The variable itself, checked to have readable values: numbers or texts, in this very file."""
         if self.refusal is not None:
             raise PdefitError(f"{self.where} {self.refusal}")
         return self
 
     def array(self, frames: slice | None = None, count: int | None = None) -> np.ndarray:
-        """The values: numbers in float64, unpacked and NaN where missing, or texts.
+        """Values: unpacked numbers in float64 with NaN for missing ones, or texts.
 
         **Arguments:**
 
         - `frames`: the part of the first axis to read; by default all of it.
-        - `count`: the length that the first axis must have, where that is known.
+        - `count`: the required length of the first axis, if known.
         """
         wanted = self.checked().shape
         if count is not None and wanted[:1] != (count,):
@@ -115,7 +115,7 @@ class Variable:
             return unpacked(raw, self.attributes, self.where)
 
     def _raw(self, frames: slice) -> np.ndarray:
-        """The numbers as the file holds them."""
+        """The stored numbers."""
         index: list[Any] = [self.at.get(axis, slice(None)) for axis in range(len(self.stored.shape))]
         if self.axes:
             inside = self._range(self.axes[0])[frames]
@@ -139,7 +139,7 @@ class Variable:
         return dataclasses.replace(self, at={**self.at, self.axes[0]: slice(0, count)})
 
     def ordered(self, order: Sequence[int], at: Mapping[int, int] | None = None) -> "Variable":
-        """The axes in another order. Of those that it leaves out the first entry is taken, or the one of `at`."""
+        """The variable with its axes in another order. For axes left out, index 0 or the index in `at` is taken."""
         scales = tuple(self.scales[i] for i in order) if self.scales else ()
         axes = tuple(self.axes[i] for i in order)
         left = {axis: 0 for axis in self.axes if axis not in axes}
@@ -147,18 +147,18 @@ class Variable:
 
 
 class DataFile(Mapping[str, Variable]):
-    """An open data file: the record of each of its variables by name, made once.
+    """An open data file: a record for each of its variables by name, made once.
 
-    Links are not followed: they may lead to other files, or in circles.
+    Links are not followed: they may lead to other files, or form cycles.
 
     **Arguments:**
 
-    - `path`: its place, for errors; with the name of a recording where it is a part of a file.
-    - `names`: those of its variables.
-    - `record`: the function that makes the record of a variable.
-    - `links`: names of links.
-    - `attributes`: those of the file.
-    - `is_foreign`: whether it is of another format than HDF5, which names no axes.
+    - `path`: its path for errors, with the name of a recording if it is a part of a file.
+    - `names`: the names of its variables.
+    - `record`: makes the record of a variable.
+    - `links`: the names of links.
+    - `attributes`: the attributes of the file.
+    - `is_foreign`: whether its format is not HDF5, so that axes have no names.
     """
 
     def __init__(
@@ -199,14 +199,14 @@ class DataFile(Mapping[str, Variable]):
 
     @property
     def unit_remedy(self) -> str:
-        """The way to state a unit in the file; empty for a format without units, and for a table that states none."""
+        """How to state a unit in the file; empty for a format without units, and for a table without any."""
         if not self.is_foreign:
             return "an attribute `units` tells others"
         return "`NAME [UNIT]` in its header tells others" if any(v.unit for v in self.values()) else ""
 
     @property
     def notes(self) -> list[str]:
-        """Sentences of `pdefit import` on what it did; none in files that it did not write."""
+        """Sentences of `pdefit import` on its processing; empty for files that it did not write."""
         with sound("", self.path):
             return text(self.attributes.get("import_notes")).splitlines()
 
@@ -220,29 +220,29 @@ class DataFile(Mapping[str, Variable]):
 
 
 def in_memory(name: str, path: Path, values: np.ndarray, unit: str | None = None) -> Variable:
-    """A variable that holds an array."""
+    """A variable backed by an array."""
     return Variable(name, path, values, (*range(values.ndim),), {} if unit is None else {"units": unit})
 
 
 def is_empty_scale(attributes: Mapping[str, Any]) -> bool:
-    """Test for the attributes of a dimension without coordinates."""
+    """True if the attributes mark a dimension without coordinates."""
     return text(attributes.get("NAME")).startswith(_EMPTY_SCALE)
 
 
 def text(attribute: object) -> str:
-    """An attribute as text; empty where it is none."""
+    """An attribute as text; empty if it is not a text."""
     if isinstance(attribute, bytes):
         return attribute.decode(errors="replace")
     return attribute if isinstance(attribute, str) else ""
 
 
 def refuse_many(count: int, path: Path, name: str = "") -> None:
-    """Refuse a file of which a list of its variables takes minutes.
+    """Refuse a file whose variables take minutes to list.
 
     **Arguments:**
 
-    - `count`: the number of its variables, as far as they were counted.
-    - `path`, `name`: the file, and a place in it.
+    - `count`: the number of its variables, as far as counted.
+    - `path`, `name`: the file, and a location in it.
     """
     if count > _MOST_VARIABLES or name.count("/") > _MOST_LEVELS:
         raise PdefitError(
@@ -252,7 +252,7 @@ def refuse_many(count: int, path: Path, name: str = "") -> None:
 
 @contextmanager
 def sound(name: str, path: Path) -> Iterator[None]:
-    """A block in which any error of h5py, which damaged bytes cause, becomes a `PdefitError`."""
+    """Context manager that turns any error of h5py, caused by damaged bytes, into a `PdefitError`."""
     try:
         yield
     except PdefitError:

@@ -1,4 +1,4 @@
-"""Vectors in the plane among the variables of a data file: how far they lead, and whether their components are in order."""
+"""Plane vectors among the variables of a data file: their displacements, and the order of their components."""
 
 import dataclasses
 
@@ -21,10 +21,10 @@ class Vectors:
 
     **Arguments:**
 
-    - `names`: of the components in the file, along x and along y.
-    - `film`: the variable of the first one, with the grid and positions of both.
-    - `unit`: of the components.
-    - `factor`: from that unit to the unit of the positions a unit of time; None where those of a velocity are not stated.
+    - `names`: the names of the components in the file, along x and along y.
+    - `film`: the variable of the first component, with the grid and positions of both.
+    - `unit`: the unit of the components.
+    - `factor`: from that unit to the unit of positions per unit of time; None if either is not stated.
     """
 
     names: tuple[str, str]
@@ -34,7 +34,7 @@ class Vectors:
 
 
 def vectors_of(found: Survey) -> Vectors | None:
-    """The vectors that a file holds, by the names of two variables or by an axis of components; None without any."""
+    """Vectors in a file, as two variables or as an axis of components; None without any."""
     planar = {film.name: film for film in found.films if len(film.grid) == 2 and film.dims == AXES}
     for name, film in planar.items():
         if film.components == 2:
@@ -65,9 +65,9 @@ def _vectors(found: Survey, names: tuple[str, str], film: Film) -> Vectors:
 
 
 def about_vectors(found: Survey, vectors: Vectors) -> str:
-    """Speed in cells a frame, and the divergence as given, with components exchanged, and with one axis turned round.
+    """Speed in cells per frame, and the divergence as given, with components exchanged, and with one axis reversed.
 
-    The divergence is relative to that of components that know nothing of each other: small for a flow in the plane.
+    The divergence is relative to the divergence of unrelated components: small for a flow in the plane.
     """
     film, names = vectors.film, vectors.names
     numbers = np.unique(np.linspace(0, found.ts.size - 1, _MOST).astype(int))

@@ -1,12 +1,12 @@
-"""The choice of adaptive steps: the time grid that a tolerance allows.
+"""Choice of adaptive steps: the time grid for a given tolerance.
 
-The controller is our own and not the controller of diffrax (0.7.2), because of the resulting grid. A trajectory takes its
-frozen steps hundreds of times in a fit, and every interval is padded to the longest one.
+The controller is our own and not diffrax's (0.7.2), because of the resulting grid. A fit takes the frozen steps of a
+trajectory hundreds of times, and every interval is padded to the longest one.
 `ClipStepSizeController(PIDController)` with the same gains shortens only the last step before an observation, down to
-1/550 of its neighbours. Of five problems it takes 0.99 to 1.16 times as many steps. In the worst of them (Fisher-KPP,
-Tsit5, 21 observations) the longest interval has 9 steps in place of 7, padded to 16 in place of 8. PI gains of 0.3 and
+1/550 of its neighbours. On five problems it takes 0.99 to 1.16 times as many steps. In the worst case (Fisher-KPP,
+Tsit5, 21 observations) the longest interval has 9 steps instead of 7, padded to 16 instead of 8. PI gains of 0.3 and
 0.4 take 1.2 to 1.9 times as many steps. One pass takes 1.0 to 1.3 times as long with room for 10^6 steps, and a first
-call, with its compilation, 1.05 to 2.4 times. `diffeqsolve` also turns a float32 state into the float64 of its times,
+call, with its compilation, 1.05 to 2.4 times. `diffeqsolve` also promotes a float32 state to the float64 of its times,
 and has one `atol` for all fields.
 """
 
@@ -53,18 +53,18 @@ def adaptive_grid(
     args: PyTree = None,
     ends: np.ndarray | None = None,
 ) -> TimeGrid:
-    """The time grid of an adaptive pass, whose steps are frozen from then on.
+    """Time grid of an adaptive pass; its steps are then frozen.
 
     **Arguments:**
 
     - `system`: the equations.
     - `y0`: the state at t0.
     - `ts`: the observation times, in the system's time unit; the first may be t0 itself.
-    - `solver`: a solver that estimates its error.
+    - `solver`: a solver with an error estimate.
     - `steps`: the tolerance.
-    - `t0`: the time at which the pass begins.
+    - `t0`: the start time of the pass.
     - `args`: exogenous inputs of the system.
-    - `ends`: times at which steps end, in addition to observation times; by default the bends of inputs, and beside jumps.
+    - `ends`: further times at which steps end; by default the bends of inputs, and times beside jumps.
     """
     embedded_method_of(solver)  # refused here, before anything is compiled
     demand_values([(system, y0)])
@@ -105,9 +105,9 @@ def adaptive_grid(
 
 
 class _Pass(NamedTuple):
-    """An adaptive pass under way.
+    """An adaptive pass in progress.
 
-    The state y at t, the next step h, and the steps that this call has taken, each with the interval it lies in.
+    The state y at t, the next step h, and the steps of this call with the interval of each.
     """
 
     t: Array
@@ -134,7 +134,7 @@ def _begin(stepper: Stepper, steps: Adaptive, y0: PyTree, edges: Float[Array, " 
 def _advance(
     stepper: Stepper, steps: Adaptive, state: _Pass, edges: Float[Array, " E"], longest: Float[Array, ""]
 ) -> _Pass:
-    """The pass after as many steps as one call may try, or at its end."""
+    """The pass after the largest number of steps of one call, or at its end."""
     method, dtype = embedded_method_of(stepper.solver), precision(state.y)
     smallest = 16 * jnp.finfo(jnp.float64).eps * jnp.maximum(jnp.abs(edges[0]), jnp.abs(edges[-1]))
 
@@ -173,7 +173,7 @@ def _advance(
 
 
 def _first_step(stepper: Stepper, steps: Adaptive, t: Array, y: PyTree) -> Array:
-    """A first step from the sizes of y, y' and y'' (Hairer, Norsett, Wanner, II.4, doi:10.1007/978-3-540-78862-1)."""
+    """First step size from the norms of y, y' and y'' (Hairer, Norsett, Wanner, II.4, doi:10.1007/978-3-540-78862-1)."""
     system, args, dtype = stepper.system, stepper.args, precision(y)
     slope, order = system.vector_field(t.astype(dtype), y, args), embedded_method_of(stepper.solver).estimate_order
     size, speed = steps.error(y, y, y), steps.error(slope, y, y)
@@ -189,7 +189,7 @@ def _first_step(stepper: Stepper, steps: Adaptive, t: Array, y: PyTree) -> Array
 
 
 class _LargestError(AbstractStepper):
-    """Steps of a state beside the largest error so far."""
+    """Steps of a state together with the largest error so far."""
 
     stepper: Stepper
     steps: Adaptive
@@ -208,11 +208,11 @@ class _LargestError(AbstractStepper):
 def step_error(
     stepper: Stepper, starts: PyTree, grid: TimeGrid, steps: Adaptive, batch: AbstractBatch | None = None
 ) -> Float[Array, ""]:
-    """The largest error of all steps of a batch of trajectories, 1 at the tolerance, found by one forward run.
+    """Largest error of all steps of a batch of trajectories, relative to the tolerance, by one forward run.
 
     **Arguments:**
 
-    - `stepper`: the steps, of a solver that estimates its error.
+    - `stepper`: the stepper, with a solver that estimates its error.
     - `starts`: the initial states, on a leading axis.
     - `grid`: the times of the steps, on a leading axis.
     - `steps`: the tolerance.

@@ -1,4 +1,4 @@
-"""The tolerance that adaptive steps keep."""
+"""The tolerance of adaptive steps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,16 +27,15 @@ class Adaptive(eqx.Module):
 
     The sum is over all n values of the state, with y before and y' after the step.
 
-    Steps end at every observation time. A trajectory is differentiated with frozen steps: they are chosen at one value of
-    the parameters and reused for values near it. They are chosen at half the tolerance, so that they can be reused for
-    longer.
+    Steps end at every observation time. A trajectory is differentiated with frozen steps: they are chosen at one value
+    of the parameters and reused nearby. They are chosen at half the tolerance, so that they can be reused for longer.
 
     **Arguments:**
 
     - `rtol`: the relative tolerance; default 1e-6.
     - `atol`: the absolute tolerance in the unit of the state; default 1e-9. A mapping from fields to numbers if their
       sizes differ by decades.
-    - `dtmax`: the largest step, in the system's time unit; by default there is none.
+    - `dtmax`: the largest step, in the system's time unit; default unlimited.
 
     Source: E. Hairer, S. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4 (1993),
     doi:10.1007/978-3-540-78862-1.
@@ -71,12 +70,12 @@ class Adaptive(eqx.Module):
         return jnp.sqrt(total / sum(x.size for x in jax.tree.leaves(error)))
 
     def refuse_dt(self, dt: float | None) -> None:
-        """Refuse a constant step `dt` beside adaptive steps."""
+        """Refuse a constant step `dt` together with adaptive steps."""
         if dt is not None:
             raise PdefitError(f"dt = {dt:g} and adaptive steps exclude each other; set dt=null, or bound steps.dtmax")
 
     def check(self, system: AbstractSystem, y0: PyTree) -> None:
-        """Refuse an `atol` that names other fields than the state `y0` has."""
+        """Refuse an `atol` with fields that the state `y0` does not have."""
         fields = list(named_fields(y0))
         if isinstance(self.atol, dict):
             for name in self.atol:

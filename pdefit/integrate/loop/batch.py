@@ -34,28 +34,28 @@ class AbstractBatch(eqx.Module):
 
     @abc.abstractmethod
     def at_once(self, count: int) -> int:
-        """The number of trajectories of `count` that are in memory together, with all their checkpoints."""
+        """Number of trajectories out of `count` that are in memory together, with all their checkpoints."""
 
     @abc.abstractmethod
     def recompute(self, count: int) -> int:
-        """The number of forward runs that a gradient of `count` trajectories takes on top."""
+        """Number of additional forward runs for a gradient of `count` trajectories."""
 
     def devices_for(self, count: int) -> int:
-        """The number of devices that `count` trajectories run on."""
+        """Number of devices that run `count` trajectories."""
         return 1
 
     @property
     def shares(self) -> bool:
-        """Test for several devices, which share the work of one program."""
+        """True if several devices share the work of one program."""
         return False
 
     def idle(self, count: int, parts: int) -> tuple[Any, ...]:
-        """Devices that share so many parts of the work, if `count` trajectories run on one of several."""
+        """Devices that share `parts` parts of the work, if `count` trajectories run on one of several devices."""
         return ()
 
 
 class Vmap(AbstractBatch):
-    """All trajectories at once: the fastest batch, in the memory of all together."""
+    """All trajectories at once: the fastest batch, with the memory of all of them."""
 
     def __call__(self, function, *arguments):
         if _count(arguments) == 1:
@@ -72,9 +72,9 @@ class Vmap(AbstractBatch):
 
 
 class Loop(AbstractBatch):
-    """Trajectories one after the other, in the memory of one.
+    """Trajectories one after the other, with the memory of one.
 
-    The reverse pass runs each once more.
+    The reverse pass runs each trajectory once more.
     """
 
     def __call__(self, function, *arguments):
@@ -112,14 +112,14 @@ class Chunk(AbstractBatch):
 
 
 class Devices(AbstractBatch):
-    """Trajectories over several devices, the same number on each. Nothing passes between them but sums.
+    """Trajectories over several devices, the same number on each. They communicate only sums.
 
-    As many devices are used as divide the number of trajectories.
+    The number of devices used divides the number of trajectories.
 
     **Arguments:**
 
     - `devices`: the devices, such as `jax.devices()`.
-    - `inside`: how the trajectories of one device are run; default all at once (`Vmap()`).
+    - `inside`: the batch of the trajectories on one device; default all at once (`Vmap()`).
     """
 
     devices: tuple[Any, ...] = eqx.field(static=True, converter=tuple)
@@ -165,9 +165,9 @@ class Devices(AbstractBatch):
 
 
 def on_one_device(tree: PyTree) -> PyTree:
-    """The tree with results that several cores or processes hold on the first device alone.
+    """The tree with its shared arrays, of several cores or processes, on the first device alone.
 
-    Their arguments would otherwise run on all of these.
+    Otherwise computations with them would run on all of these devices.
     """
 
     def one(x: Any) -> Any:

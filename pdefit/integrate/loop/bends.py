@@ -1,4 +1,4 @@
-"""Times at which steps end because an input bends there by more than a step can follow, or rates jump."""
+"""Times at which steps must end, because an input bends more than a step resolves, or rates jump."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,12 +32,12 @@ _STIRRED = 1e-3
 
 
 class Passed(NamedTuple):
-    """An input that steps pass over.
+    """The input that steps resolve worst.
 
     **Arguments:**
 
-    - `error`: the largest error of its integral over a step, in units of its mean size and the largest step.
-    - `name`, `may_move`: as of the input's course.
+    - `error`: the largest quadrature error over one step, relative to the input's mean size times the largest step.
+    - `name`, `may_move`: as in the input's course.
     """
 
     error: float = 0.0
@@ -46,7 +46,7 @@ class Passed(NamedTuple):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """A sentence about an error that is larger than steps should make, or none."""
+        """A sentence about an error larger than steps should make; empty without one."""
         if self.error <= 2 * _ERRORS[0]:
             return ()
         if self.may_move:
@@ -60,15 +60,15 @@ class Passed(NamedTuple):
 
 
 def bends(edges: Float[np.ndarray, " E"], dt: float, inputs: Sequence[Course]) -> Float[np.ndarray, " B"]:
-    """The knots of inputs at which steps must end, from numbers alone.
+    """Knots of inputs at which steps must end, from values alone.
 
-    A step misses an input if Simpson's rule misses its integral, with values at the start, the middle and the end of
-    the step, as at stages. It then ends at the inner knot of the strongest bend of the input, and so on. A series whose
-    samples are dense and smooth has no such knot.
+    A step misses an input if Simpson's rule (start, middle and end of the step, as at stages) misses its integral. The
+    step then ends at the inner knot with the strongest bend, and the test is repeated. A densely and smoothly sampled
+    series has no such knot.
 
     **Arguments:**
 
-    - `edges`: times at which steps end anyway, such as observation times.
+    - `edges`: times at which steps end in any case, such as observation times.
     - `dt`: the largest step between them, in the system's time unit.
     - `inputs`: the courses of all inputs.
     """
@@ -92,9 +92,9 @@ def bends(edges: Float[np.ndarray, " E"], dt: float, inputs: Sequence[Course]) -
 
 
 def reads_time(system: AbstractSystem, y0: PyTree, args: PyTree) -> bool:
-    """Test for rates that depend on the time, by one trace; False under `jax.jit`, and for rates that fail.
+    """True if rates depend on the time, by one trace; False under `jax.jit`, and for rates that fail.
 
-    **Arguments:** as of `beside_jumps`.
+    **Arguments:** as in `beside_jumps`.
     """
 
     def rates(t: Array) -> list[Array]:
@@ -110,14 +110,14 @@ def reads_time(system: AbstractSystem, y0: PyTree, args: PyTree) -> bool:
 def beside_jumps(
     system: AbstractSystem, y0: PyTree, args: PyTree, ends: Float[np.ndarray, " E"]
 ) -> Float[np.ndarray, " J"]:
-    """The times just before and just after each end of a step at which a rate jumps, as at the last knot of an input.
+    """Times just before and just after each end of a step at which a rate jumps, as at the last knot of an input.
 
-    Steps that end there see one side of the jump: the step before it the left limits, the step after it the right ones.
-    The step across the jump is as short as round-off.
+    Steps that end there see one side of the jump: left limits before it, right limits after it. The step across the
+    jump is as short as round-off.
 
     **Arguments:**
 
-    - `system`, `y0`, `args`: the equations, a state and the exogenous inputs, with their present numbers.
+    - `system`, `y0`, `args`: the equations, a state and the exogenous inputs, with their present values.
     - `ends`: times at which steps end, (E,).
     """
     if not reads_time(system, y0, args):
@@ -143,12 +143,12 @@ def beside_jumps(
 
 @eqx.filter_jit
 def _rates(system: AbstractSystem, y: PyTree, args: PyTree, ts: Array | np.ndarray) -> list[Array]:
-    """The rates of all fields of a state at times (E, 4)."""
+    """Rates of all fields of a state at times (E, 4)."""
     return jax.lax.map(jax.vmap(lambda t: jax.tree.leaves(system.vector_field(t, y, args))), jnp.asarray(ts))
 
 
 def passed_over(ends: Float[np.ndarray, " N"], inputs: Sequence[Course]) -> Passed:
-    """The input that steps miss the most.
+    """The input that steps resolve worst.
 
     **Arguments:**
 
@@ -160,7 +160,7 @@ def passed_over(ends: Float[np.ndarray, " N"], inputs: Sequence[Course]) -> Pass
 
 
 def refuse_stages_beyond(solver: diffrax.AbstractSolver) -> None:
-    """Refuse a solver of constant steps that looks beyond their ends, if an input bends.
+    """Refuse, if an input bends, a solver for constant steps whose stages lie beyond the step.
 
     **Arguments:** `solver`: the solver.
     """
@@ -172,7 +172,7 @@ def refuse_stages_beyond(solver: diffrax.AbstractSolver) -> None:
 
 
 def _missed(ends: np.ndarray, course: Course) -> tuple[np.ndarray, np.ndarray]:
-    """For each step with knots of an input inside, its error, and the knot of the strongest bend of the input."""
+    """For each step with knots of an input inside: its quadrature error, and the knot of the input's strongest bend."""
     t, step = course.knots, np.searchsorted(ends, course.knots, side="right") - 1
     low, high = ends[np.clip(step, 0, ends.size - 2)], ends[np.clip(step + 1, 1, ends.size - 1)]
     near = _AT_END * (high - low)

@@ -1,6 +1,6 @@
-"""Nested loops of the time loop, one for each level of checkpoints.
+"""Nesting of the time loop: one loop for each level of checkpoints.
 
-They are integers, chosen before anything is traced.
+The loop lengths are integers, chosen before anything is traced.
 """
 
 import functools
@@ -17,15 +17,15 @@ MOST_LEVELS = 4
 class CheckpointLevels(NamedTuple):
     """Loops over groups of intervals, intervals, groups of steps, and steps, outermost first.
 
-    Every loop is one level of checkpoints: it keeps the state at each of its turns for the reverse pass. A level costs one
-    more run of the trajectory, because the reverse pass of a turn begins by running it again.
+    Every loop is one level of checkpoints: it stores the state at each of its iterations for the reverse pass. A level
+    costs one more run of the trajectory, because the reverse pass of an iteration begins by repeating it.
 
     **Arguments:**
 
-    - `intervals`: the loops over intervals; their product is at least the number of intervals.
-    - `steps`: the loops over the steps of one interval; their product is at least their number.
-    - `merged`: whether the innermost loop over intervals and the outermost over steps are one level, of which a block
-      spans several intervals.
+    - `intervals`: the lengths of the loops over intervals; their product is at least the number of intervals.
+    - `steps`: the lengths of the loops over the steps of one interval; their product is at least the number of steps.
+    - `merged`: whether the innermost loop over intervals and the outermost over steps form one level, with blocks that
+      span several intervals.
     """
 
     intervals: tuple[int, ...]
@@ -34,12 +34,12 @@ class CheckpointLevels(NamedTuple):
 
     @property
     def levels(self) -> int:
-        """The number of levels of checkpoints."""
+        """Number of levels of checkpoints."""
         return len(self.intervals) + len(self.steps) - self.merged
 
     @property
     def stored(self) -> int:
-        """The number of states that the reverse pass holds at its peak."""
+        """Number of states that the reverse pass holds at its peak."""
         inner, outer = self.steps, self.intervals
         if self.merged:
             # the end of every interval is kept beside its steps, for what is observed there; and the steps of the interval
@@ -50,12 +50,12 @@ class CheckpointLevels(NamedTuple):
 
     @property
     def padded(self) -> int:
-        """The number of steps of one pass, steps of zero length included."""
+        """Number of steps of one pass, including steps of zero length."""
         return math.prod(self.intervals) * math.prod(self.steps)
 
     @property
     def recompute_factor(self) -> float:
-        """Forward runs of the trajectory that a gradient takes: one, and one more for each level."""
+        """Forward runs of the trajectory for a gradient: one, and one more for each level."""
         return 1.0 + self.levels
 
     def __str__(self) -> str:
@@ -66,12 +66,12 @@ class CheckpointLevels(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def nest(intervals: int, steps: int, levels: int) -> CheckpointLevels:
-    """The loops that hold the fewest states, or a few more if that avoids padding, which costs time.
+    """The nesting with the fewest stored states, or a few more if that avoids padding, which costs time.
 
     **Arguments:**
 
     - `intervals`: the number of intervals of the trajectory.
-    - `steps`: the number of steps of each.
+    - `steps`: the number of steps of each interval.
     - `levels`: the number of levels of checkpoints.
     """
     if not 1 <= levels <= MOST_LEVELS:
@@ -86,20 +86,20 @@ def nest(intervals: int, steps: int, levels: int) -> CheckpointLevels:
 
 
 def cheapest(intervals: int, steps: int, most_states: float | int) -> CheckpointLevels | None:
-    """The loops of the fewest levels that hold no more states than this; None if there are none.
+    """The nesting with the fewest levels that stores at most `most_states` states; None if there is none.
 
-    **Arguments:** as of `nest`, and
+    **Arguments:** as in `nest`, and
 
-    - `most_states`: how many states there is room for.
+    - `most_states`: the largest number of stored states.
     """
     loops = (nest(intervals, steps, levels) for levels in range(1, MOST_LEVELS + 1))
     return next((n for n in loops if n.stored <= most_states), None)
 
 
 def _candidates(intervals: int, steps: int, levels: int) -> Iterator[CheckpointLevels]:
-    """Loops worth comparing.
+    """Nestings worth comparing.
 
-    On each side of the boundary between intervals and steps at most one of them is not balanced.
+    On each side of the boundary between intervals and steps at most one loop is unbalanced.
     """
     for outer in range(1, levels + 1):
         inner = levels - outer
@@ -115,7 +115,7 @@ def _candidates(intervals: int, steps: int, levels: int) -> Iterator[CheckpointL
 
 
 def _split(n: int, k: int) -> tuple[int, ...]:
-    """k factors with a product of at least n and the smallest sum, or nearly."""
+    """k factors with a product of at least n and, nearly, the smallest sum."""
     if k == 0:
         return ()
     if k == 1:
@@ -126,7 +126,7 @@ def _split(n: int, k: int) -> tuple[int, ...]:
 
 
 def _around(n: int) -> list[int]:
-    """Group sizes up to n: all small ones, then those that differ by 5 %."""
+    """Group sizes up to n: all small ones, then sizes in steps of 5 %."""
     sizes, size = [], 1
     while size < n:
         sizes.append(size)

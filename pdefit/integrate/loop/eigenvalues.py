@@ -1,6 +1,6 @@
-"""Eigenvalues of equations at a state, and the steps of explicit solvers that are stable for them.
+"""Eigenvalues of equations at a state, and the stable steps of explicit solvers that follow.
 
-They serve systems that state no stable step (`AbstractStable`).
+They serve systems that do not state a stable step (`AbstractStable`).
 """
 
 from collections.abc import Callable, Sequence
@@ -33,9 +33,9 @@ VectorField = Callable[[Array, PyTree, PyTree], PyTree]
 
 
 def eigenvalues(field: VectorField, y0: PyTree, args: PyTree = None) -> Complex[np.ndarray, " k"]:
-    """Estimates of the outermost eigenvalues of df/dy at a state, by an Arnoldi iteration from white noise.
+    """Estimates of the outermost eigenvalues of df/dy at a state, by Arnoldi iteration from white noise.
 
-    There are none if the state is very large, if the field is not finite, or if it has no derivative.
+    The result is empty if the state is very large, if the field is not finite, or if it has no derivative.
 
     **Arguments:**
 
@@ -82,9 +82,9 @@ _HESSENBERG = Program(_arnoldi, lambda field, y0, *_: values_of(y0))
 
 
 def jacobian_of(field: VectorField, y0: PyTree, args: PyTree = None) -> Float[np.ndarray, "n n"]:
-    """The dense Jacobian df/dy at a small state.
+    """Dense Jacobian df/dy at a small state.
 
-    **Arguments:** as of `eigenvalues`.
+    **Arguments:** as in `eigenvalues`.
     """
     return np.asarray(_JACOBIAN(field, y0, args), float)
 
@@ -98,17 +98,17 @@ _JACOBIAN = Program(_jacobian)
 
 
 def fastest_change(field: VectorField, y0: PyTree, args: PyTree = None) -> float:
-    """The largest absolute value of the eigenvalues; 0 if there are none.
+    """Largest absolute value of the eigenvalues; 0 if there are none.
 
-    **Arguments:** as of `eigenvalues`.
+    **Arguments:** as in `eigenvalues`.
     """
     return float(np.max(np.abs(eigenvalues(field, y0, args)), initial=0.0))
 
 
 def not_finite(system: AbstractSystem, y0: PyTree, args: PyTree = None) -> str | None:
-    """A sentence on a vector field, or a Jacobian of it, that is not finite at the initial state; None if both are.
+    """Sentence on a vector field or its Jacobian that is not finite at the initial state; None if both are finite.
 
-    **Arguments:** `system` and `args` as of `AbstractSystem.vector_field`; `y0` is the state.
+    **Arguments:** `system`, `args`: as in `AbstractSystem.vector_field`; `y0`: the state.
     """
     if not all(eqx.is_inexact_array(x) for x in jax.tree.leaves(y0)):
         return None
@@ -135,14 +135,14 @@ def not_finite(system: AbstractSystem, y0: PyTree, args: PyTree = None) -> str |
 def resolving_step(
     problems: Sequence[tuple[AbstractSystem, PyTree]], solver: diffrax.AbstractSolver, args: PyTree = None
 ) -> float | None:
-    """A step that follows the fastest change of equations at their states; None if it is unknown.
+    """A step that resolves the fastest change of equations at their states; None if unknown.
 
-    It is half of one over the largest eigenvalue, or less if an explicit solver is unstable with that. Exponential
-    steps follow the part that is not linear.
+    It is half the reciprocal of the largest eigenvalue, or less if an explicit solver is unstable with it. Exponential
+    steps resolve the part that is not linear.
 
     **Arguments:**
 
-    - `problems`: systems with a state each.
+    - `problems`: systems, each with a state.
     - `solver`: the solver. Steps are known for explicit tableaus and ETDRK4 only.
     - `args`: exogenous inputs.
     """
@@ -159,14 +159,14 @@ def resolving_step(
 
 
 def stable_part(values: Complex[np.ndarray, " k"], solver: diffrax.AbstractSolver, dt: float, growth: float) -> float:
-    """The largest fraction of a step that is stable with an explicit solver; 1 for other solvers, and 0 if none is.
+    """Largest fraction of a step that is stable with an explicit solver; 1 for other solvers, and 0 if no step is stable.
 
     **Arguments:**
 
-    - `values`: eigenvalues, in one over the system's time unit.
+    - `values`: the eigenvalues, in one over the system's time unit.
     - `solver`: the solver.
     - `dt`: the step.
-    - `growth`: the factor by which a step may grow beyond what the equations do.
+    - `growth`: the factor by which a step may grow beyond the growth of the equations.
     """
     method = method_of(solver)
     if not (isinstance(method, AbstractExplicit) and values.size):

@@ -1,4 +1,4 @@
-"""Nudging: after each frame the state is drawn towards what was observed."""
+"""Nudging: after each frame the state is drawn towards the observed fields."""
 
 from functools import partial
 
@@ -16,11 +16,11 @@ _WITHIN = 3.0
 
 
 class Nudge(eqx.Module):
-    """Relaxation of the state towards the observed fields, at every frame in which they differ by more than noise.
+    """Relaxation of the state towards the observed fields, at every frame at which they differ by more than noise.
 
         u <- u + strength d^3 / (d^2 + (3 sigma)^2),  d = u_observed - u
 
-    So noise hardly enters a trajectory that is right, and a wrong one is held near the data. It is a smooth map of the
+    So noise hardly enters a correct trajectory, while a wrong one is held near the data. It is a smooth map of the
     state: tangents and adjoints of a nudged trajectory are exact.
 
     **Arguments:**
@@ -29,7 +29,7 @@ class Nudge(eqx.Module):
     - `values`: for every leaf of the state its observed values, (n, ...); None if it is not observed.
     - `mask`: whether each value is known, of the same shapes.
     - `sigma`: their standard deviations, in the unit of the fields: (1, ...) or (n, ...).
-    - `strength`: the part, from 0 to 1, as an array: programs are the same for all of them.
+    - `strength`: the relaxation factor, from 0 to 1, as an array, so that one program serves all values.
     """
 
     ts: np.ndarray
@@ -39,11 +39,11 @@ class Nudge(eqx.Module):
     strength: Float[Array, ""]
 
     def __call__(self, t: Array, h: Array, y: PyTree) -> PyTree:
-        """The state at the start of a step: nudged at a frame, itself elsewhere.
+        """State at the start of a step: nudged at a frame, unchanged elsewhere.
 
         **Arguments:**
 
-        - `t`, `h`: start and size of the step. One of size zero is padding.
+        - `t`, `h`: start and size of the step. A step of size zero is padding.
         - `y`: the state.
         """
         away = jnp.abs(jnp.asarray(self.ts).astype(t.dtype) - t)

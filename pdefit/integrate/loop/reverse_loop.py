@@ -1,4 +1,4 @@
-"""The time loop with a reverse pass of its own: kept states lie in buffers that are written and read in place.
+"""The time loop with a custom reverse pass: kept states lie in buffers that are written and read in place.
 
 JAX differentiates nested scans too, but copies what inner scans keep into what outer ones keep. Here nothing is copied,
 and every turn of an outer loop uses the same buffers. Such a loop cannot be differentiated forward. So it serves
@@ -32,10 +32,11 @@ def reverse_loop(
 ) -> tuple[PyTree, PyTree]:
     """The final state, and what `emit` returns at every observation, stacked, for derivatives by reverse mode alone.
 
-    **Arguments:** as of `pdefit.integrate.loop.time_loop.time_loop`, and
+    **Arguments:** as in `pdefit.integrate.loop.time_loop.time_loop`, and
 
-    - `buffers`: as of `fresh_buffers`, which makes them by default. Every state is written before it is read. Their
-      derivative is no derivative at all: it is the buffers themselves, which a program so returns for the next call.
+    - `buffers`: memory for checkpoints, as from `fresh_buffers` (the default). Every state is written before it is read.
+      The cotangent of the buffers is no derivative: it is the buffers themselves, so that a program can return them for
+      the next call.
     """
     times, sizes = grid.times_and_sizes()
     start, intervals = stepper.init(times[0, 0].astype(precision(y0)), y0), (math.prod(shape.intervals),)
@@ -107,7 +108,7 @@ class _Adjoint(NamedTuple):
 
     - `carry`: derivatives by the carry.
     - `steps`, `observations`: derivatives with respect to the values closed over.
-    - `norms`: as of `pdefit.integrate.loop.time_loop.growth`.
+    - `norms`: as in `pdefit.integrate.loop.time_loop.growth`.
     """
 
     carry: PyTree
@@ -124,7 +125,7 @@ class _Trajectory(NamedTuple):
     - `step`: the carry after a step from the carry, its time and size, and `given.steps`.
     - `observe`: a function of an observed state, its inputs, and `given.observations`, whose result is kept.
     - `shape`: how loops are nested.
-    - `given`: as of `_Given`.
+    - `given`: as in `_Given`.
     """
 
     step: Callable
@@ -148,7 +149,7 @@ class _Trajectory(NamedTuple):
         return math.prod(self.shape.steps)
 
     def through(self, carry: PyTree, first: Array, steps: int) -> PyTree:
-        """The carry after so many steps from number `first` on."""
+        """The carry after `steps` steps, starting with step `first`."""
         times, sizes = self.given.times, self.given.sizes
         return lax.fori_loop(
             0, steps, lambda k, c: self.step(c, times[first + k], sizes[first + k], *self.given.steps), carry
@@ -157,7 +158,7 @@ class _Trajectory(NamedTuple):
     def checkpoints(
         self, buffer: PyTree, at: Array | int, carry: PyTree, first: Array, turns: int, size: int
     ) -> PyTree:
-        """The last carry, and the buffer with the carries before each of so many turns, but for the last turn's run."""
+        """The carry before the last turn, and the buffer with the carries before each turn."""
 
         def turn(k: Array, before: tuple[PyTree, PyTree]) -> tuple[PyTree, PyTree]:
             return self.through(before[0], first + k * size, size), _put(before[1], at + k, before[0])

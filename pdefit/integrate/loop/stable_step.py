@@ -1,4 +1,4 @@
-"""Stable steps: the limit of a system with a solver, and the step and the stages chosen below it."""
+"""Stable steps: the stability limit of a system with a solver, and the steps and stages chosen below it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,16 +26,16 @@ BEYOND = 1.01
 
 
 def real_stability(solver: diffrax.AbstractSolver) -> float:
-    """The largest x for which a solver is stable for y' = -x y with step 1.
+    """Largest x for which a solver is stable for y' = -x y with step 1.
 
-    It is 2 for Euler, 2.785 for RK4, 0.653 (s^2 - 1) for RKC, and infinite for implicit solvers. For solvers that do not
-    state it, it is taken as 2.
+    It is 2 for Euler, 2.785 for RK4, 0.653 (s^2 - 1) for RKC, and infinite for implicit solvers. Solvers that do not
+    state it are assigned 2.
     """
     return method_of(solver).real_stability
 
 
 def stability_limit(system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> float | None:
-    """The largest stable step of a solver at the state y0; None if the system states no stable step.
+    """Largest stable step of a solver at the state y0; None if the system states no stable step.
 
     It follows from the stable step of explicit Euler, which a system may state (`AbstractStable`).
     """
@@ -45,9 +45,9 @@ def stability_limit(system: AbstractSystem, y0: PyTree, solver: diffrax.Abstract
 
 
 def longest_step(system: AbstractSystem, y0: PyTree, solver: diffrax.AbstractSolver) -> float:
-    """The largest step that an adaptive pass may take, whatever its error.
+    """Largest step of an adaptive pass, whatever its error.
 
-    For a solver with a number of stages it is a stable one. Other solvers find their limit by rejected steps.
+    For a solver with a number of stages it is a stable step. Other solvers find their limit by rejected steps.
     """
     limit = stability_limit(system, y0, solver) if isinstance(solver, AbstractStaged) else None
     return np.inf if limit is None else _SAFETY * limit
@@ -59,21 +59,21 @@ def settle(
     solver: diffrax.AbstractSolver,
     margin: float = 1.0,
 ) -> diffrax.AbstractSolver:
-    """The solver with a fixed number of stages, if that was left open: the fewest that are stable.
+    """The solver with a fixed number of stages: if the number is open, the smallest stable one.
 
     **Arguments:**
 
-    - `problems`: systems, with a state each, for all of which the steps must be stable.
+    - `problems`: systems, each with a state, for all of which the steps must be stable.
     - `dt`: the step; None if it is open too.
     - `solver`: the solver.
-    - `margin`: stages are counted for a limit that is smaller by this factor.
+    - `margin`: safety factor, by which the limit is reduced when stages are counted.
     """
     given = not isinstance(solver, AbstractStaged) or solver.settled(None) is solver
     return solver if given else _settled(solver, dt, stated_step(problems), margin)
 
 
 def demand_values(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> None:
-    """Refuse systems and states, with inputs beside them, of which JAX traces arrays: steps are chosen by values."""
+    """Refuse systems, states and inputs with traced arrays: steps are chosen by values."""
     for system, y0 in problems:
         if is_traced((system, y0)):
             raise PdefitError(
@@ -84,7 +84,7 @@ def demand_values(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> None:
 
 
 def stated_step(problems: Sequence[tuple[AbstractSystem, PyTree]]) -> float | None:
-    """The largest stable step of explicit Euler, for all systems that state one; None if none does."""
+    """Largest stable Euler step of all systems that state one; None if no system does."""
     return min((_stable_step(s, y) for s, y in problems if isinstance(s, AbstractStable)), default=None)
 
 
@@ -99,12 +99,12 @@ def choose_steps(
 
     **Arguments:**
 
-    - `problems`: systems with a state each.
-    - `dt`: the step. It is refused beyond the stability limit of the first system. None for `SHARE` of the smallest limit
-      of all systems; of Euler's limit, for solvers of which stages are not counted. Systems that state no limit get a
-      step that follows their fastest change.
+    - `problems`: systems, each with a state.
+    - `dt`: the step, refused beyond the stability limit of the first system. None for `SHARE` of the smallest limit of
+      all systems; of Euler's limit, for solvers whose stages are not counted. Systems that state no limit get a step
+      that resolves their fastest change.
     - `solver`: the solver.
-    - `margin`: stages are counted for a limit that is smaller by this factor.
+    - `margin`: safety factor, by which the limit is reduced when stages are counted.
     - `args`: exogenous inputs.
     """
     system, y0 = problems[0]
@@ -130,7 +130,7 @@ def steps_for(
 ) -> tuple[diffrax.AbstractSolver, float]:
     """`choose_steps` from a known limit of explicit Euler.
 
-    **Arguments:** as of `choose_steps`, and
+    **Arguments:** as in `choose_steps`, and
 
     - `stable`: the largest stable step of explicit Euler; None if no system states one.
     """

@@ -1,4 +1,4 @@
-"""Time steps of a system with a solver, the only place that calls a solver."""
+"""Time steps of a system with a solver: the only place that calls solvers."""
 
 import abc
 
@@ -26,14 +26,14 @@ class AbstractStepper(eqx.Module):
 
     @abc.abstractmethod
     def init(self, t: Array, y: PyTree) -> Carry:
-        """The carry of the time loop at time t: the state y, and what the solver remembers between steps."""
+        """Carry of the time loop at time t: the state y, and the solver's memory between steps."""
 
     @abc.abstractmethod
     def __call__(self, t: Array, h: Array, carry: Carry) -> Carry:
         """The carry at t + h."""
 
     def prepared(self, grid: TimeGrid) -> "AbstractStepper":
-        """The same steps, with everything computed that all steps of a time grid share.
+        """The stepper with everything precomputed that all steps of a time grid share.
 
         **Arguments:**
 

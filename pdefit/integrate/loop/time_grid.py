@@ -19,19 +19,19 @@ NO_BENDS = np.zeros(0)
 class TimeGrid(eqx.Module):
     """Steps between observation times, regular or not.
 
-    All I intervals between observations are scanned with `length` steps. If an interval needs fewer, the last ones have
-    zero length. A batch of time grids has one leading axis on every array.
+    All I intervals between observations are scanned with `length` steps. If an interval needs fewer, its last steps
+    have zero length. A batch of time grids has one leading axis on every array.
 
     **Arguments:**
 
     - `start`: the start of each interval, (I,), in the system's time unit.
-    - `step`: the size of the equal steps of each interval, (I,). Frozen steps, which an adaptive pass took, have a size
-      each, (I, length).
-    - `count`: how many steps each interval takes, (I,).
-    - `length`: at least the largest count.
+    - `step`: the size of the equal steps of each interval, (I,). Frozen steps, from an adaptive pass, each have their
+      own size, (I, length).
+    - `count`: the number of steps of each interval, (I,).
+    - `length`: the padded number of steps, at least the largest count.
     - `observes_start`: whether the state at `start[0]` is observed too, before any step.
-    - `sizes`: the different sizes of steps, (D,), by default found from `step`. None for frozen steps, and if there are
-      very many.
+    - `sizes`: the distinct sizes of steps, (D,), by default found from `step`. None for frozen steps, or for very many
+      sizes.
     """
 
     start: np.ndarray
@@ -56,50 +56,50 @@ class TimeGrid(eqx.Module):
 
     @property
     def frozen(self) -> bool:
-        """Test for steps with sizes of their own, as adaptive steps have."""
+        """True if each step has its own size, as adaptive steps have."""
         return self.step.ndim > self.start.ndim
 
     @property
     def longest(self) -> int:
-        """The number of steps of the longest trajectory."""
+        """Number of steps of the longest trajectory."""
         return int(np.max(np.sum(self.count, axis=-1)))
 
     @property
     def intervals(self) -> int:
-        """The number of intervals of one trajectory, padding included."""
+        """Number of intervals of one trajectory, padding included."""
         return int(self.count.shape[-1])
 
     @property
     def end(self) -> float:
-        """The time at which one time grid ends."""
+        """End time of a single time grid."""
         last = self.step[-1, : self.count[-1]].sum() if self.frozen else self.count[-1] * self.step[-1]
         return float(self.start[-1] + last)
 
     @property
     def steps(self) -> int:
-        """The number of steps of all trajectories, without padding."""
+        """Number of steps of all trajectories, without padding."""
         return int(self.count.sum())
 
     @property
     def smallest(self) -> float:
-        """The smallest step of all trajectories."""
+        """Smallest step of all trajectories."""
         if self.frozen:
             return float(np.min(self.step, where=np.arange(self.length) < self.count[..., None], initial=np.inf))
         return float(np.min(self.step, where=self.count > 0, initial=np.inf))
 
     @property
     def largest(self) -> float:
-        """The largest step of all trajectories."""
+        """Largest step of all trajectories."""
         return float(np.max(self.step))
 
     def as_frozen(self) -> "TimeGrid":
-        """The same steps, each with a size of its own."""
+        """The same steps, with one size for each."""
         step = self.step if self.frozen else self.step[..., None]
         sizes = np.where(np.arange(self.length) < self.count[..., None], step, 0.0)
         return TimeGrid(self.start, sizes, self.count, self.length, self.observes_start)
 
     def with_sizes(self, count: int | None) -> "TimeGrid":
-        """The same steps with so many sizes in their list, the last of them repeated; None for no list."""
+        """The same steps with `count` sizes in their list, padded by repeating the last; None for no list."""
         sizes = self.sizes if count else None
         if sizes is not None:
             before = [(0, 0)] * (sizes.ndim - 1)
@@ -107,12 +107,12 @@ class TimeGrid(eqx.Module):
         return eqx.tree_at(lambda g: g.sizes, self, sizes, is_leaf=lambda x: x is None)
 
     def halved(self) -> "TimeGrid":
-        """The time grid with every step cut in two."""
+        """The time grid with every step halved."""
         step = (np.repeat(self.step, 2, axis=-1) if self.frozen else self.step) / 2
         return TimeGrid(self.start, step, 2 * self.count, 2 * self.length, self.observes_start)
 
     def ends(self) -> list[np.ndarray]:
-        """The start and the ends of all steps, for each trajectory of a batch."""
+        """Start and ends of all steps, for each trajectory of a batch."""
         ends = self.start[..., None] + np.cumsum(self.as_frozen().step, axis=-1)
         return [np.unique(np.append(start[0], x)) for start, x in zip(self.start, ends, strict=True)]
 
@@ -129,7 +129,7 @@ class TimeGrid(eqx.Module):
 
 
 def _different(step: np.ndarray, count: np.ndarray) -> np.ndarray | None:
-    """The different sizes of steps, up to round-off, for each trajectory the same; None if there are very many."""
+    """Distinct sizes of steps, up to round-off, common to all trajectories; None if there are very many."""
     sizes = np.sort(np.asarray(step)[np.asarray(count) > 0])
     if sizes.size:
         sizes = sizes[np.diff(sizes, prepend=-np.inf) > _SAME * sizes[-1]]
@@ -139,14 +139,14 @@ def _different(step: np.ndarray, count: np.ndarray) -> np.ndarray | None:
 
 
 def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float, bends: np.ndarray = NO_BENDS) -> TimeGrid:
-    """The time grid of steps of at most dt, equal in each interval, or between the times in it at which steps end too.
+    """Time grid with steps of at most dt, equal within each interval, or between the bends in it.
 
     **Arguments:**
 
     - `t0`: the start of the trajectory.
     - `ts`: the observation times, increasing; the first may be t0 itself.
     - `dt`: the largest step, in the unit of the times.
-    - `bends`: times at which steps end too, increasing. With any, every step is given by itself.
+    - `bends`: further times at which steps end, increasing. With bends, every step has its own size.
     """
     ts = np.asarray(ts, np.float64)
     if not dt > 0:
@@ -176,13 +176,13 @@ def constant_grid(t0: float, ts: Float[np.ndarray, " K"], dt: float, bends: np.n
 
 
 def _counts(duration: np.ndarray, dt: float) -> np.ndarray:
-    """The numbers of equal steps of at most dt."""
+    """Numbers of equal steps of at most dt."""
     # 1e-9: a duration that is a whole number of steps up to round-off must not get one step more
     return np.maximum(np.ceil(duration / dt - 1e-9), 1).astype(np.int64)
 
 
 def step_ends(edges: Float[np.ndarray, " E"], dt: float) -> Float[np.ndarray, " N"]:
-    """The start and the ends of all equal steps of at most dt between edges, (N,)."""
+    """Start and ends of all equal steps of at most dt between edges, (N,)."""
     duration = np.diff(edges)
     count = _counts(duration, dt)
     number = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
@@ -190,11 +190,11 @@ def step_ends(edges: Float[np.ndarray, " E"], dt: float) -> Float[np.ndarray, " 
 
 
 def edges_of(t0: float, ts: Float[np.ndarray, " K"]) -> tuple[Float[np.ndarray, " E"], bool]:
-    """The ends of all intervals of a trajectory, and whether its start is observed itself.
+    """Ends of all intervals of a trajectory, and whether its start is observed.
 
     **Arguments:**
 
-    - `t0`: the time at which the trajectory begins.
+    - `t0`: the start time of the trajectory.
     - `ts`: the observation times, increasing; the first may be t0 itself.
     """
     ts = np.asarray(ts, np.float64)
@@ -205,7 +205,7 @@ def edges_of(t0: float, ts: Float[np.ndarray, " K"]) -> tuple[Float[np.ndarray, 
 def stack_grids(grids: Sequence[TimeGrid]) -> TimeGrid:
     """A batch of time grids.
 
-    Shorter ones end with intervals of zero length, whose observations carry no weight.
+    Shorter grids are padded with intervals of zero length, whose observations have no weight.
     """
     intervals, length = max(grid.start.size for grid in grids), max(grid.length for grid in grids)
 
@@ -227,9 +227,9 @@ def stack_grids(grids: Sequence[TimeGrid]) -> TimeGrid:
 
 
 def frozen_grid(edges: np.ndarray, sizes: Sequence[np.ndarray], observes_start: bool) -> TimeGrid:
-    """The time grid of steps that are given one by one.
+    """Time grid from given step sizes.
 
-    Its length is a power of two, so that a grid of a few steps more or less runs through the same compiled program.
+    Its length is a power of two, so that grids with slightly different numbers of steps share one compiled program.
 
     **Arguments:**
 
@@ -249,7 +249,7 @@ def cropped_like(grid: TimeGrid, like: TimeGrid) -> TimeGrid:
     **Arguments:**
 
     - `grid`: the batch that is cropped.
-    - `like`: another one, whose trajectories and intervals are kept.
+    - `like`: the batch whose trajectories and intervals are kept.
     """
     s, i = like.count.shape
     taken = like.count > 0

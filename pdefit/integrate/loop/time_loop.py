@@ -1,13 +1,13 @@
-"""The time loop that every adjoint runs: steps, observations between them, and values stored for the reverse pass.
+"""The time loop of every adjoint: steps, observations between them, and values stored for the reverse pass.
 
 The loop is our own and not `diffrax.diffeqsolve`, for four reasons:
 
-- Observations are reduced inside it, so that a record of a field never lies in memory.
+- Observations are reduced inside it, so that the record of a field is never in memory.
 - Its checkpoints are levels of a known number of states. So memory is planned before a run, and a trajectory can be cut
-  into pieces that live elsewhere.
-- One program has all derivatives: forward, reverse, and forward over reverse. Its reverse pass reports the growth of
-  the adjoint.
-- A float32 state keeps its type beside float64 times.
+  into pieces that are stored elsewhere.
+- One program supports all derivatives: forward, reverse, and forward over reverse. Its reverse pass reports the growth
+  of the adjoint.
+- A float32 state keeps its type despite float64 times.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ EXPLOSIVE = 1e6
 
 @jax.custom_vjp
 def with_adjoint_norm(tree: PyTree, probe: Float[Array, ""]) -> PyTree:
-    """The tree itself, in a form whose reverse pass reports the norm of the adjoint.
+    """The tree itself, but its reverse pass reports the norm of the cotangent.
 
     **Arguments:**
 
-    - `tree`: what the adjoint belongs to.
-    - `probe`: a zero. Its derivative is the norm of the cotangent that passes here, which is no derivative at all.
+    - `tree`: the primal values.
+    - `probe`: a zero. Its derivative is the norm of the cotangent that passes here, by definition and not by calculus.
     """
     return tree
 
@@ -50,14 +50,14 @@ with_adjoint_norm.defvjp(_forward, _backward)
 
 
 def norm(tree: PyTree) -> Float[Array, ""]:
-    """The norm of a tree of cotangents, in float64."""
+    """Norm of a tree of cotangents, in float64."""
     inexact = [c for c in jax.tree.leaves(tree) if jnp.issubdtype(c.dtype, jnp.inexact)]
     squares = [jnp.sum(jnp.square(c), dtype=jnp.float64) for c in inexact]
     return jnp.sqrt(sum(squares, start=jnp.zeros((), jnp.float64)))
 
 
 def growth(norms: Float[Array, "*S E 2"]) -> Float[Array, ""]:
-    """The largest growth of the adjoint over a trajectory, or several.
+    """Largest growth of the adjoint over one or several trajectories.
 
     It is the ratio of the adjoint's norm at an observation to the sum of the norms that entered it before: from later
     observations, and at the end of the trajectory. It is at most one if perturbations decay, and exp(lambda T) if they
@@ -65,7 +65,7 @@ def growth(norms: Float[Array, "*S E 2"]) -> Float[Array, ""]:
 
     **Arguments:**
 
-    - `norms`: for each interval, and the end, the norm of the adjoint and of what its observation adds.
+    - `norms`: for each interval, and the end, the norms of the adjoint and of its observation's contribution.
     """
     adjoint, added = norms[..., 0], norms[..., 1]
     put_in = jnp.cumsum(added[..., ::-1], axis=-1)[..., ::-1]
@@ -94,14 +94,14 @@ def time_loop(
     keep: Keep,
     through: Through | None = None,
 ) -> tuple[PyTree, PyTree]:
-    """The final state, and what `emit` returns at every observation, stacked.
+    """Final state, and the results of `emit` at every observation, stacked.
 
     **Arguments:**
 
-    - `stepper`, `y0`, `grid`, `emit`, `inputs`, `probes`: as of `AbstractAdjoint.run`.
-    - `shape`: how loops are nested.
-    - `keep`: a wrapper of functions that the reverse pass runs again.
-    - `through`: goes through the steps of one interval, if not by one step after the other.
+    - `stepper`, `y0`, `grid`, `emit`, `inputs`, `probes`: as in `AbstractAdjoint.run`.
+    - `shape`: the nesting of the loops.
+    - `keep`: wraps functions that the reverse pass runs again.
+    - `through`: runs the steps of one interval; by default one step after the other.
     """
     times, sizes = grid.times_and_sizes()
     carry = stepper.init(times[0, 0].astype(precision(y0)), y0)
@@ -137,14 +137,14 @@ def store_all(
 ) -> tuple[PyTree, PyTree]:
     """The time loop that stores every intermediate value for its reverse pass, or runs without one.
 
-    **Arguments:** as of `AbstractAdjoint.run`.
+    **Arguments:** as in `AbstractAdjoint.run`.
     """
     shape = nest(grid.intervals, grid.length, 1)
     return time_loop(stepper, y0, grid, emit, inputs, probes, shape, keep=lambda f: f)
 
 
 def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep, padded: bool) -> Through:
-    """Steps one after the other, in so many nested loops."""
+    """Function that takes steps one after the other, in nested loops."""
 
     def one_step(carry: PyTree, t_h: TimesSizes) -> tuple[PyTree, None]:
         return stepped(stepper, carry, t_h, padded), None
@@ -154,34 +154,34 @@ def _stepwise(stepper: AbstractStepper, loops: int, keep: Keep, padded: bool) ->
 
 
 def stepped(stepper: AbstractStepper, carry: PyTree, t_h: TimesSizes, padded: bool = False) -> PyTree:
-    """A carry after one step. Times are computed in float64 and handed over in the state's precision.
+    """A carry after one step. Times are computed in float64 and passed on in the state's precision.
 
     **Arguments:**
 
-    - `stepper`: what steps the carry.
-    - `carry`: the state, and what the solver remembers between steps.
+    - `stepper`: the stepper of the carry.
+    - `carry`: the state, and the solver's memory between steps.
     - `t_h`: start and size of the step.
-    - `padded`: whether many steps have zero length, as those that pad frozen ones. One trajectory leaves them out.
+    - `padded`: whether many steps have zero length (padding). A single trajectory skips them.
     """
     t, h = (x.astype(precision(carry)) for x in t_h)
     return unless_padding(lambda carry: stepper(t, h, carry), carry, h, padded)
 
 
 def unless_padding(step: Callable[[PyTree], PyTree], carry: PyTree, h: Array, padded: bool) -> PyTree:
-    """A carry after a step; if many steps are padding, the same carry after steps of zero length.
+    """A carry after a step; if many steps are padding, a step of zero length is skipped.
 
-    Several trajectories at once take every step: each has other steps of zero length.
+    Several trajectories at once take every step, since their padding differs.
     """
     return lax.cond(h != 0, step, lambda carry: carry, carry) if padded else step(carry)
 
 
 def precision(y: PyTree) -> np.dtype:
-    """The type of the numbers of a state."""
+    """The dtype of a state."""
     return jax.tree.leaves(y)[0].dtype
 
 
 def _nested(body: Callable, loops: int, keep: Keep, innermost: bool) -> Callable:
-    """`loops` scans inside each other around a body. Turns are wrapped in `keep`, the innermost only if `innermost`."""
+    """Nested scans around a body. Iterations are wrapped in `keep`, the innermost ones only if `innermost`."""
     function = body
     for k in range(loops):
         turn = keep(function) if k or innermost else function
@@ -194,14 +194,14 @@ def _scan(turn: Callable) -> Callable:
 
 
 def grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) -> Array:
-    """An array with one axis cut into the axes of nested loops.
+    """An array with one axis split into the axes of nested loops.
 
     **Arguments:**
 
     - `x`: the array.
     - `loops`: the lengths of the loops, outermost first.
-    - `axis`: the axis that is cut.
-    - `zeros`: whether zeros fill missing entries at its end, and not its last entry.
+    - `axis`: the axis to split.
+    - `zeros`: whether missing entries at its end are zeros; by default they are copies of its last entry.
     """
     missing = int(np.prod(loops)) - x.shape[axis]
     if missing:
@@ -211,7 +211,7 @@ def grouped(x: Array, loops: tuple[int, ...], axis: int, zeros: bool = False) ->
 
 
 def checkpoint(function: Callable) -> Callable:
-    """A function that is run again in the reverse pass, so that nothing it computed is kept."""
+    """A function that the reverse pass evaluates again, so that no intermediate value is stored."""
     # prevent_cse only matters outside a scan, and costs time inside
     return jax.checkpoint(function, prevent_cse=False)
 
@@ -225,17 +225,17 @@ def fold(
     total: PyTree,
     through: Through | None = None,
 ) -> tuple[PyTree, PyTree]:
-    """The final state, and a total over all observations, in the memory of one state.
+    """Final state, and a total over all observations, with the memory of one state.
 
     **Arguments:**
 
-    - `stepper`: what steps the state.
+    - `stepper`: the stepper of the state.
     - `y0`: the state at the start.
     - `grid`: the steps.
     - `add`: the new total from the total so far, the state at observation i, and `inputs[i]`.
-    - `inputs`: what belongs to each observation, on a leading axis.
+    - `inputs`: the inputs of `add` at each observation, on a leading axis.
     - `total`: the total before any observation.
-    - `through`: goes through the steps of one interval, if not by one step after the other.
+    - `through`: runs the steps of one interval; by default one step after the other.
     """
     times, sizes = grid.times_and_sizes()
     if grid.observes_start:

@@ -19,7 +19,7 @@ _ROUNDED = 1e-6
 
 
 class Coefficients(NamedTuple):
-    """The coefficients of a step for every mode, in the notation of `ETDRK4`; E = exp(h L / 2)."""
+    """Coefficients of a step for every mode, in the notation of `ETDRK4`; E = exp(h L / 2)."""
 
     E: Array
     Q: Array
@@ -29,25 +29,25 @@ class Coefficients(NamedTuple):
 
 
 class ETDRK4(AbstractOwnStep, AbstractPrepared):
-    """The exponential time differencing method of fourth order, for y' = N(t, y) + L y with L diagonal (`AbstractDiagonal`).
+    """Exponential time differencing of fourth order, for y' = N(t, y) + L y with L diagonal (`AbstractDiagonal`).
 
     For waves and patterns on periodic Fourier grids. Not for adaptive steps, or if N itself is stiff.
 
     L is integrated exactly, so that neither decay nor waves restrict the step. N must be stable by itself. Its four
-    evaluations a step are
+    evaluations per step are
 
         a = E v + Q N(v),  b = E v + Q N(a),  c = E a + Q (2 N(b) - N(v)),             E = exp(h L / 2)
         v(t + h) = E^2 v + f1 N(v) + 2 f2 (N(a) + N(b)) + f3 N(c)
 
-    Q and f_i are functions of h L that lose all digits near zero when they are evaluated as they stand. They are means over
-    a circle around h L in the complex plane, in double precision. They are computed once before the time loop and are
-    differentiable in L. Times between observations of more than 256 different lengths let every step compute its own.
+    Q and f_i are functions of h L whose textbook formulas lose all digits near zero. So they are means over a circle
+    around h L in the complex plane, in double precision. They are computed once before the time loop and are
+    differentiable in L. If observation times lead to more than 256 distinct step sizes, every step computes its own.
     There is no error estimate, so steps are constant.
 
-    **Arguments:** a user gives none; the time loop sets them.
+    **Arguments:** the user gives none; the time loop sets them.
 
-    - `sizes`: the different sizes of steps, (D,), for which coefficients were computed.
-    - `coefficients`: these, for every leaf of the modes, (D, ...).
+    - `sizes`: the distinct sizes of steps, (D,), for which coefficients were computed.
+    - `coefficients`: the coefficients, for every leaf of the modes, (D, ...).
 
     Sources: S. M. Cox, P. C. Matthews, J. Comput. Phys. 176:430 (2002), doi:10.1006/jcph.2002.6995; A.-K. Kassam, L. N.
     Trefethen, SIAM J. Sci. Comput. 26:1214 (2005), doi:10.1137/S1064827502410633.
@@ -69,7 +69,7 @@ class ETDRK4(AbstractOwnStep, AbstractPrepared):
         v, known = system.to_modes(y), self._coefficients(system, h)
 
         def combined(function, *modes: PyTree) -> PyTree:
-            """A combination of modes with the coefficients of each."""
+            """A linear combination of modes with one coefficient for each."""
             leaves, tree = jax.tree.flatten(v)
             parts = zip(known, *map(jax.tree.leaves, modes), strict=True)
             return tree.unflatten([function(_cast(c, m), *x) for m, (c, *x) in zip(leaves, parts, strict=True)])
@@ -96,7 +96,7 @@ class ETDRK4(AbstractOwnStep, AbstractPrepared):
         return jax.tree.map(lambda new, old: jnp.where(h != 0, new, old), after, y)
 
     def _coefficients(self, system: AbstractDiagonal, h: Array) -> list[Coefficients]:
-        """The coefficients of a step of size h, for every leaf of the state."""
+        """Coefficients of a step of size h, for every leaf of the state."""
         if self.sizes is None:
             return [_coefficients(h, e) for e in jax.tree.leaves(system.eigenvalues())]
         found = jax.tree.leaves(self.coefficients, is_leaf=lambda x: isinstance(x, Coefficients))
@@ -110,7 +110,7 @@ class ETDRK4(AbstractOwnStep, AbstractPrepared):
 
 
 def _coefficients(h: Array, eigenvalues: Array) -> Coefficients:
-    """The coefficients of a step of size h, in double precision; real if the eigenvalues are."""
+    """Coefficients of a step of size h, in double precision; real if the eigenvalues are."""
     h, eigenvalues = h.astype(jnp.float64), jnp.asarray(eigenvalues)
     is_real = not jnp.iscomplexobj(eigenvalues)
     x = h * eigenvalues.astype(jnp.float64 if is_real else jnp.complex128)
@@ -135,7 +135,7 @@ def _coefficients(h: Array, eigenvalues: Array) -> Coefficients:
 
 
 def _cast(coefficients: Coefficients, modes: Array) -> Coefficients:
-    """The coefficients in the precision of the modes."""
+    """Coefficients in the precision of the modes."""
     real, both = modes.real.dtype, modes.dtype
     return jax.tree.map(lambda x: x.astype(both if jnp.iscomplexobj(x) else real), coefficients)
 

@@ -1,9 +1,9 @@
 """Steps of explicit Runge-Kutta tableaus.
 
-The loop over stages is our own and not the loop of diffrax (0.7.2). The latter is differentiable forward and in reverse
-only with `scan_kind="bounded"`, and slower. A gradient of 50 steps of a reaction-diffusion field of 128 x 128 cells takes
-1.8 (RK4) and 1.7 times (Heun) as long in float64, 2.1 and 1.9 times in float32 (two CPU cores). Two tangents take 1.3
-to 2.6 times as long. Unrolled stages are no remedy: XLA recomputes one inside the next.
+The loop over stages is our own and not diffrax's (0.7.2). The latter is differentiable forward and in reverse only with
+`scan_kind="bounded"`, and slower. A gradient of 50 steps of a reaction-diffusion field of 128 x 128 cells takes 1.8
+(RK4) and 1.7 times (Heun) as long in float64, 2.1 and 1.9 times in float32 (two CPU cores). Two tangents take 1.3 to
+2.6 times as long. Unrolled stages are no remedy: XLA recomputes one inside the next.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _EULER = diffrax.ButcherTableau(a_lower=(np.ones(1),), b_sol=np.array([1.0, 0.0]
 class AbstractExplicit(AbstractOneStep):
     """A solver given by an explicit tableau.
 
-    Each stage is checkpointed. Keeping the intermediate values of all stages of a field costs more than a second
+    Each stage is checkpointed. Storing the intermediate values of all stages of a field costs more than a second
     evaluation.
     """
 
@@ -42,7 +42,7 @@ class AbstractExplicit(AbstractOneStep):
         return float(x[unstable[0]]) if unstable.size else 20.0
 
     def growth(self, z: np.ndarray) -> np.ndarray:
-        """The amplification factors |y_1 / y_0| of a step of size 1 for y' = z y, with complex numbers z, (k,)."""
+        """Amplification factors |y_1 / y_0| of a step of size 1 for y' = z y, with complex numbers z, (k,)."""
         tableau = tableau_of(self.solver)
         a, stages = stage_matrix(tableau), tableau.num_stages
         slopes = np.linalg.solve(np.eye(stages) - z[:, None, None] * a, np.ones((z.size, stages, 1)))[..., 0]
@@ -85,7 +85,7 @@ def _(solver: diffrax.AbstractERK) -> AbstractMethod:
 
 
 def tableau_of(solver: diffrax.AbstractRungeKutta | diffrax.Euler) -> diffrax.ButcherTableau:
-    """The tableau of a solver. It must not be a pair of an explicit and an implicit one."""
+    """The tableau of a solver, which must not be a pair of an explicit and an implicit one."""
     if isinstance(solver, diffrax.Euler):
         return _EULER
     assert isinstance(solver.tableau, diffrax.ButcherTableau)
@@ -93,7 +93,7 @@ def tableau_of(solver: diffrax.AbstractRungeKutta | diffrax.Euler) -> diffrax.Bu
 
 
 def stage_matrix(tableau: diffrax.ButcherTableau) -> Float[np.ndarray, "s s"]:
-    """The strictly lower triangular matrix a_ij of an explicit tableau, or that part of an implicit one."""
+    """Strictly lower triangular matrix a_ij of an explicit tableau, or that part of an implicit one."""
     a = np.zeros((tableau.num_stages,) * 2)
     for i, row in enumerate(tableau.a_lower):
         a[i + 1, : i + 1] = row
@@ -111,13 +111,13 @@ def tableau_step(
     - `tableau`: the coefficients of the method.
     - `t`, `h`: start and size of the step.
     - `y`: the state at t.
-    - `args`: handed to the field.
+    - `args`: passed to the field.
     """
     return step_by_stages(lambda t, y: (field(t, y, args), None), tableau, h, y, stage_times(tableau, t, h))[0]
 
 
 def stage_times(tableau: diffrax.ButcherTableau, t: Array, h: Array) -> Float[Array, " s"]:
-    """t + c_i h of every stage that a step needs."""
+    """Times t + c_i h of every stage that a step needs."""
     # a tableau leaves out the first c_i
     return t + np.concatenate([[0.0], tableau.c])[: _stages(tableau)].astype(h.dtype) * h
 
@@ -130,15 +130,15 @@ def _stages(tableau: diffrax.ButcherTableau) -> int:
 def step_by_stages(
     slope: Slope, tableau: diffrax.ButcherTableau, h: Array, y: PyTree, inputs: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """A step y + h sum_i b_i k_i with a slope for every stage, and what the slopes return beside it, stacked.
+    """A step y + h sum_i b_i k_i with a slope for every stage, and the slopes' auxiliary outputs, stacked.
 
     **Arguments:**
 
-    - `slope`: from `inputs[i]` and the state of stage i to k_i, and anything else that is kept of the stage.
+    - `slope`: from `inputs[i]` and the state of stage i to k_i and an auxiliary output.
     - `tableau`: the coefficients of the method.
     - `h`: the size of the step.
     - `y`: the state before it.
-    - `inputs`: what belongs to each stage, on a leading axis, as long as `stage_times`.
+    - `inputs`: the inputs of each stage, on a leading axis, as long as `stage_times`.
     """
     stages = _stages(tableau)
     weights, a = np.asarray(tableau.b_sol)[:stages], stage_matrix(tableau)[:stages, :stages]
@@ -153,7 +153,7 @@ def step_by_stages(
 
 
 def _slopes(slope: Slope, a: np.ndarray, h: Array, y: PyTree, inputs: PyTree) -> tuple[PyTree, PyTree]:
-    """k_i = f(y + h sum_j a_ij k_j) on a leading axis, and the values stored beside them."""
+    """Slopes k_i = f(y + h sum_j a_ij k_j) on a leading axis, and their auxiliary outputs."""
 
     def stage(slopes: PyTree, inputs: tuple[Array, Array, PyTree]) -> tuple[PyTree, PyTree]:
         i, row, x = inputs
@@ -179,10 +179,10 @@ def _combine(y: PyTree, slopes: PyTree, h: Array, weights: Array | np.ndarray) -
 def _chained_step(
     slope: Slope, a: np.ndarray, b: np.ndarray, h: Array, y: PyTree, inputs: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """A step of a tableau in which each stage needs only the slope before it (RK4, Heun, Bosh3).
+    """A step of a tableau in which each stage needs only the previous slope (RK4, Heun, Bosh3).
 
     With k_(i+1) = f(y + h a_i k_i) two states are carried instead of a slope for every stage: the state of the next
-    stage, and the sum of slopes so far.
+    stage, and the accumulated sum of slopes.
     """
 
     def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, Array, PyTree]) -> tuple[tuple[PyTree, PyTree], Any]:

@@ -15,11 +15,10 @@ _DELTA = 1 - 1 / (2 * _GAMMA)
 class IMEX(AbstractOwnStep):
     """The implicit-explicit method ARS(2,2,2) of second order, for y' = N(t, y) + L y (`AbstractSplit`).
 
-    For diffusion so stiff that explicit steps are too short, beside mild reactions. Not for adaptive steps, or if N
+    For diffusion so stiff that explicit steps are too short, with mild reactions. Not for adaptive steps, or if N
     itself is stiff.
 
-    L may be as stiff as it likes, because it is solved for: its fastest modes decay at once. N must be stable by
-    itself.
+    L may be arbitrarily stiff, because it is solved for: its fastest modes decay at once. N must be stable by itself.
 
         Y_1 = y + h g N_0 + h g L Y_1                                                       g = 1 - 1/sqrt(2)
         Y_2 = y + h (d N_0 + (1 - d) N_1) + h ((1 - g) L Y_1 + g L Y_2),  y(t + h) = Y_2    d = 1 - 1/(2 g)

@@ -1,16 +1,15 @@
 """Steps of diagonally implicit Runge-Kutta tableaus, for stiff systems of few unknowns.
 
-The step is our own and not the step of diffrax (0.7.2), although both agree to round-off on Robertson's kinetics if
-`root_finder` is `optimistix.Chord(rtol=1e-13, atol=1e-13)`. There are three reasons, of which the first two forbid a
-fit:
+The step is our own and not diffrax's (0.7.2), although both agree to round-off on Robertson's kinetics if `root_finder`
+is `optimistix.Chord(rtol=1e-13, atol=1e-13)`. There are three reasons; the first two forbid diffrax's step in a fit:
 
 - If a stage of diffrax does not converge, the state is NaN, but the reverse pass raises an error from inside the
   compiled program. Here the gradient is NaN too, and the point is rejected.
 - The tolerance of its residual is absolute. A cell of 10^5 molecules, or a Brusselator of 60 cells, never reaches
   1e-13. Here the iteration ends at the round-off of each state. `VeryChord`, the default, is too loose to be
   differentiated, and at 1e-13 its gradient raises on Robertson's kinetics.
-- It computes and factors the Jacobian for every stage; here this is done once a step. Its value takes 1.3 times as long
-  on Robertson's kinetics and 2.9 times on van der Pol's oscillator, its gradient 1.3 and 1.2 times.
+- It computes and factors the Jacobian for every stage; here this is done once per step. Its value takes 1.3 times as
+  long on Robertson's kinetics and 2.9 times on van der Pol's oscillator, its gradient 1.3 and 1.2 times.
 """
 
 from collections.abc import Callable
@@ -52,7 +51,7 @@ class AbstractImplicit(AbstractOneStep):
 
     - `a`: the coefficients of the stages, (s, s).
     - `b`, `b_error`: the weights of the step and of its estimated error, (s,).
-    - `c`: the positions of stages in the step, (s,).
+    - `c`: the stages' positions in the step, (s,).
     - `order`: the order of the step.
     - `name`: the name of the solver, for errors.
 
@@ -77,7 +76,7 @@ class AbstractImplicit(AbstractOneStep):
     def _increments(
         self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree, *weights: np.ndarray
     ) -> list[Float[Array, " n"]]:
-        """The sum_i w_i z_i over the stages, for each of the weights."""
+        """Sums sum_i w_i z_i over the stages, for each of the weights."""
         y0, unravel = ravel_pytree(y)
         n, stages = y0.size, self.b.size
         if n > MOST_UNKNOWNS:
@@ -148,11 +147,11 @@ def _newton(
     coupling: Float[Array, "n n"],
     base: Float[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, ""]]:
-    """The root, and 1 if it was found, by simplified Newton iterations.
+    """The root by simplified Newton iterations, and 1 if they converged.
 
-    They end when the change of every unknown is its round-off, or does not fall any more. A root counts as found if the
-    change is small beside the largest unknown: simplified iterations for one that is smaller by decades may converge
-    slowly.
+    They end when the change of every unknown is at round-off, or no longer decreases. They count as converged if the
+    change is small relative to the largest unknown: for an unknown smaller by decades, simplified iterations may
+    converge slowly.
     """
     eps, tiny = jnp.finfo(guess.dtype).eps, jnp.finfo(guess.dtype).tiny
     largest = 1e-3 * jnp.max(jnp.abs(base))

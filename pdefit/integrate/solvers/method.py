@@ -1,4 +1,4 @@
-"""Interface between the time loop and solvers of any origin, and adapters to solvers of diffrax."""
+"""Interface between the time loop and solvers of any origin, and adapters for diffrax solvers."""
 
 import abc
 import functools
@@ -28,27 +28,27 @@ class AbstractMethod(eqx.Module):
     @property
     @abc.abstractmethod
     def real_stability(self) -> float:
-        """The largest x for which the method is stable for y' = -x y with step 1; infinite for implicit methods."""
+        """Largest x for which the method is stable for y' = -x y with step 1; infinite for implicit methods."""
 
     @abc.abstractmethod
     def begin(self, system: AbstractSystem, t: Array, y: PyTree, args: PyTree) -> Carry:
-        """The carry of the time loop at time t: the state `y`, and what the method remembers between steps.
+        """Carry of the time loop at time t: the state `y`, and the method's memory between steps.
 
-        **Arguments:** as of `AbstractOneStep.one_step`.
+        **Arguments:** as in `AbstractOneStep.one_step`.
         """
 
     @abc.abstractmethod
     def advance(self, system: AbstractSystem, t: Array, h: Array, carry: Carry, args: PyTree) -> Carry:
-        """The carry at time t + h.
+        """Carry at time t + h.
 
-        **Arguments:** as of `AbstractOneStep.one_step`, with
+        **Arguments:** as in `AbstractOneStep.one_step`, with
 
         - `carry`: the carry at time t.
         """
 
 
 class AbstractOneStep(AbstractMethod):
-    """A method that remembers nothing between steps."""
+    """A method without memory between steps."""
 
     def begin(self, system, t, y, args):
         return y, None
@@ -58,7 +58,7 @@ class AbstractOneStep(AbstractMethod):
 
     @abc.abstractmethod
     def one_step(self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree) -> PyTree:
-        """The state after a step.
+        """State after a step.
 
         **Arguments:**
 
@@ -70,20 +70,20 @@ class AbstractOneStep(AbstractMethod):
 
 
 class AbstractEmbedded(AbstractOneStep):
-    """A method that estimates the error of its steps, as adaptive steps need."""
+    """A method with an error estimate, as adaptive steps need."""
 
     @property
     @abc.abstractmethod
     def estimate_order(self) -> int:
-        """The power of the step's size with which the estimated error falls."""
+        """Power of the step size with which the estimated error falls."""
 
     @abc.abstractmethod
     def step_with_error(
         self, system: AbstractSystem, t: Array, h: Array, y: PyTree, args: PyTree
     ) -> tuple[PyTree, PyTree]:
-        """The state after a step, and the estimated error in it. It is never differentiated.
+        """State after a step, and its estimated error. It is never differentiated.
 
-        **Arguments:** as of `one_step`.
+        **Arguments:** as in `one_step`.
         """
 
 
@@ -92,30 +92,31 @@ class AbstractStaged(eqx.Module):
 
     @abc.abstractmethod
     def settled(self, x: float | None) -> diffrax.AbstractSolver:
-        """This solver with a fixed number of stages; itself, if they are given.
+        """This solver with a fixed number of stages; unchanged if the number is given.
 
         **Arguments:**
 
-        - `x`: the fewest stages are taken that are stable for y' = -x y with step 1. None for a moderate number.
+        - `x`: the number of stages is the smallest that is stable for y' = -x y with step 1. None for a moderate
+          number.
         """
 
 
 class AbstractPrepared(AbstractMethod):
-    """A method that computes something from the equations before the time loop, for all of its steps."""
+    """A method with precomputations from the equations before the time loop, for all of its steps."""
 
     @abc.abstractmethod
     def prepared(self: Self, system: AbstractSystem, sizes: Float[Array, " D"]) -> Self:
-        """The method with what its steps need. A method that is not prepared computes it in every step.
+        """The method with its precomputations. Without them, it repeats them in every step.
 
         **Arguments:**
 
         - `system`: the equations, in which the result can be differentiated.
-        - `sizes`: the different sizes of steps, in the system's time unit.
+        - `sizes`: the distinct sizes of steps, in the system's time unit.
         """
 
 
 class _Remembering(AbstractMethod):
-    """Any other solver of diffrax, stepped by its own `step`."""
+    """Any other diffrax solver, stepped by its own `step`."""
 
     solver: diffrax.AbstractSolver
 
@@ -144,7 +145,7 @@ def _term(system: AbstractSystem) -> diffrax.AbstractTerm:
 def method_of(solver: Any) -> AbstractMethod:
     """The method that steps with a solver.
 
-    A file that steps a kind of solver in its own way registers it here.
+    A file with its own steps for a kind of solver registers them here.
     """
     return _Remembering(solver)
 
@@ -155,7 +156,7 @@ def _(solver: AbstractMethod) -> AbstractMethod:
 
 
 def embedded_method_of(solver: diffrax.AbstractSolver) -> AbstractEmbedded:
-    """The method that steps with a solver and estimates the error; refused if there is no estimate."""
+    """The method that steps with a solver and estimates the error; refused without an estimate."""
     method = method_of(solver)
     if not isinstance(method, AbstractEmbedded):
         raise PdefitError(
@@ -166,7 +167,7 @@ def embedded_method_of(solver: diffrax.AbstractSolver) -> AbstractEmbedded:
 
 
 class SystemTerm(diffrax.AbstractTerm):
-    """A system as a term of diffrax, for solvers that need more of it than its vector field.
+    """A system as a diffrax term, for solvers that need more than its vector field.
 
     For example `diffrax.diffeqsolve(SystemTerm(system), pdefit.solvers.IMEX(), ...)`.
     """
@@ -185,14 +186,14 @@ class SystemTerm(diffrax.AbstractTerm):
 
 @runtime_checkable
 class HasVectorField(Protocol):
-    """A vector field, which a system and a term of diffrax have in common."""
+    """An object with a vector field: a system, or a diffrax term."""
 
     def vector_field(self, t: Array, y: PyTree, args: PyTree) -> PyTree:
         """The right-hand side of the equations."""
 
 
 class _Bare(eqx.Module):
-    """A term of diffrax with its vector field as a system has one."""
+    """A diffrax term with the interface of a system's vector field."""
 
     term: Any
 
@@ -201,7 +202,7 @@ class _Bare(eqx.Module):
 
 
 class AbstractMemoryless(diffrax.AbstractSolver):
-    """The interface of diffrax for a solver that remembers nothing between steps."""
+    """Interface of diffrax for a solver without memory between steps."""
 
     interpolation_cls: ClassVar[Callable[..., diffrax.AbstractLocalInterpolation]] = diffrax.LocalLinearInterpolation
 
@@ -213,12 +214,12 @@ class AbstractMemoryless(diffrax.AbstractSolver):
 
 
 def system_of(term: Any) -> Any:
-    """The system of a term, or an object with the vector field of the term."""
+    """The system of a term, or an object with the term's vector field."""
     return term.system if isinstance(term, SystemTerm) else _Bare(term)
 
 
 class AbstractOwnStep(AbstractMemoryless, AbstractOneStep):
-    """A solver with the interface of diffrax that steps a system by a method of its own."""
+    """A solver with diffrax's interface and its own step."""
 
     term_structure: ClassVar = diffrax.AbstractTerm
 

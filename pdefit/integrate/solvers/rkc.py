@@ -1,4 +1,4 @@
-"""The Runge-Kutta-Chebyshev method of second order, whose many stages make long explicit steps stable."""
+"""The Runge-Kutta-Chebyshev method of second order: explicit, with many stages for long stable steps."""
 
 from typing import NamedTuple
 
@@ -29,8 +29,8 @@ class RKC(AbstractOwnStep, AbstractEmbedded, AbstractStaged):
     For systems that state their stable step and whose fast modes decay. Not for waves, or for advection without
     diffusion: it is hardly stable along the imaginary axis.
 
-    Its s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1). As many steps of a classical method
-    reach only a multiple of s.
+    Its s stages are stable for y' = -x y with step 1 up to x = 0.653 (s^2 - 1). A classical method of the same cost
+    reaches only a multiple of s.
 
         Y_0 = y,  Y_1 = Y_0 + m_1 h F_0,
         Y_j = (1 - mu_j - nu_j) Y_0 + mu_j Y_(j-1) + nu_j Y_(j-2) + m_j h F_(j-1) + g_j h F_0,  j = 2..s
@@ -42,8 +42,8 @@ class RKC(AbstractOwnStep, AbstractEmbedded, AbstractStaged):
 
     **Arguments:**
 
-    - `stages`: 2 to 1000. By default the fewest that are stable with the step size given, for a system that states its
-      stable step. A fit counts them at its guess, and again if it moves beyond. With adaptive steps, or without a
+    - `stages`: 2 to 1000. By default the smallest number that is stable with the given step, for a system that states
+      its stable step. A fit counts them at its guess, and again if it moves beyond. With adaptive steps, or without a
       step size, there are six.
 
     Source: B. P. Sommeijer, L. F. Shampine, J. G. Verwer, J. Comput. Appl. Math. 88:315 (1997),
@@ -100,7 +100,7 @@ class RKC(AbstractOwnStep, AbstractEmbedded, AbstractStaged):
         return after, jax.tree.map(estimate, increment, first, last)
 
     def _increment(self, system: HasVectorField, t: Array, h: Array, y: PyTree, first: PyTree, args: PyTree) -> PyTree:
-        """The increment of y in a step, which is exactly zero if h is."""
+        """Increment of y in a step, exactly zero if h is zero."""
         c = coefficients(self._count)
 
         def stage(carry: tuple[PyTree, PyTree], inputs: tuple[Array, ...]) -> tuple[tuple[PyTree, PyTree], None]:
@@ -155,13 +155,13 @@ def _polynomials(stages: int) -> tuple[float, np.ndarray]:
 
 
 def real_interval(stages: int) -> float:
-    """The largest x for which s stages are stable for y' = -x y with step 1: (w_0 + 1) T_s''(w_0) / T_s'(w_0)."""
+    """Largest x for which s stages are stable for y' = -x y with step 1: (w_0 + 1) T_s''(w_0) / T_s'(w_0)."""
     w0, t = _polynomials(stages)
     return float((w0 + 1) * t[2, -1] / t[1, -1])
 
 
 def coefficients(stages: int) -> Coefficients:
-    """The coefficients of a step with s stages."""
+    """Coefficients of a step with s stages."""
     w0, (t, slope, bend) = _polynomials(stages)
     w1 = slope[-1] / bend[-1]
     j = np.arange(2, stages + 1)

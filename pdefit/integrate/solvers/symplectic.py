@@ -23,7 +23,7 @@ Acceleration = Callable[[Array, PyTree], PyTree]
 
 
 class MechanicalTerm(SystemTerm):
-    """The right-hand side of a system with `AbstractMechanical`, in local time.
+    """Right-hand side of an `AbstractMechanical` system, in local time.
 
     **Arguments:**
 
@@ -97,7 +97,7 @@ def _(solver: AbstractSymplectic) -> AbstractMethod:
 
 
 def kick_drift_kick(acceleration: Acceleration, s: Array, h: Array, x: PyTree, v: PyTree) -> tuple[PyTree, PyTree]:
-    """The step v += h/2 a(s, x), x += h v, v += h/2 a(s + h, x). It is of second order, symmetric and symplectic.
+    """The step v += h/2 a(s, x), x += h v, v += h/2 a(s + h, x): second order, symmetric and symplectic.
 
     **Arguments:**
 

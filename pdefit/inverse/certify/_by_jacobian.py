@@ -1,4 +1,4 @@
-"""Residuals of a small objective near a point, with the Jacobian that its fit holds."""
+"""Residuals of a small objective near a point, with the Jacobian from its fit."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ from pdefit.inverse.objective.spread import at_points
 class ByJacobian:
     """Sketches of residuals and of products with the Jacobian, by the two programs of a small fit.
 
-    For fits by normal equations of a `small` objective. All other residuals run through `Sketched`.
+    For fits by normal equations of a `small` objective. All other residuals use `Sketched`.
     """
 
     def signs(self, objective: AbstractObjective) -> dict[str, np.ndarray]:
@@ -26,15 +26,15 @@ class ByJacobian:
         return {n: random.choice([-1.0, 1.0], data.values[n].shape[data.ts.ndim :]) for n in sorted(data.values)}
 
     def at(self, objective: AbstractObjective, theta: Array) -> Sketch:
-        """The sketch of the residuals at theta."""
+        """Sketch of the residuals at theta."""
         return self._sketch(objective, PARTS(objective, theta))
 
     def each(self, objective: AbstractObjective, points: Sequence[Array]) -> Iterator[Sketch]:
-        """The sketches at several points, on cores that trajectories leave idle."""
+        """Sketches at several points, on cores that trajectories leave idle."""
         return (self._sketch(objective, parts) for parts in at_points(PARTS, objective, points))
 
     def push(self, objective: AbstractObjective, theta: Array, v: Array) -> tuple[Sketch, Sketch]:
-        """The sketch at theta and its derivative along v, from the Jacobian of the fit."""
+        """Sketch at theta and its derivative along v, from the Jacobian of the fit."""
         here, moved = _along(jax.device_get(EQUATIONS(objective, theta)[0]), np.asarray(v))
         first, change = self._sketch(objective, here), self._sketch(objective, moved)
         slope = sum(float(np.vdot(r, dr)) for r, dr in zip(kinds(here), kinds(moved), strict=True))
@@ -52,7 +52,7 @@ class ByJacobian:
 def _along(
     groups: SegmentNormalEquations | RecordingEquations, v: Float[np.ndarray, " p"]
 ) -> tuple[ResidualParts, ResidualParts]:
-    """The residuals, and their derivatives along v, by the Jacobian that normal equations hold."""
+    """Residuals, and their derivatives along v, by the Jacobian in the normal equations."""
     if isinstance(groups, SegmentNormalEquations):
         return _of_record(groups, v)
     # nothing moves what is held
@@ -68,7 +68,7 @@ def _along(
 
 
 def _of_record(groups: SegmentNormalEquations, v: Float[np.ndarray, " p"]) -> tuple[ResidualParts, ResidualParts]:
-    """The same for one record."""
+    """`_along` for one record."""
     assert groups.held is not None
     here, moved = groups.held
     own = v[groups.columns[:, : len(moved.ends)]]

@@ -1,4 +1,4 @@
-"""The subject of a certificate: an objective at a point, as the driver and the optimizers of a fit use it."""
+"""The subject of a certificate: an objective at a point, as used by the driver and optimizers of a fit."""
 
 import dataclasses
 import functools
@@ -44,15 +44,15 @@ _UNLUCKY = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Used:
-    """The derivatives that the optimizers of a fit use.
+    """Derivatives that the optimizers of a fit use.
 
     **Arguments:**
 
     - `gradient`: gradients by the adjoint.
     - `products`: products with the Gauss-Newton matrix.
     - `normal_equations`: gradient and Gauss-Newton matrix by tangents.
-    - `driver`: the driver of the fit, which computes them.
-    - `known`: J, its gradient and the Gauss-Newton matrix that the fit has at the point, or None.
+    - `driver`: the driver of the fit, which computes the derivatives.
+    - `known`: J, its gradient and the Gauss-Newton matrix that the fit has at the point; or None.
     """
 
     gradient: bool
@@ -63,14 +63,14 @@ class Used:
 
 
 class Certified:
-    """An objective at a point, and what several checks need of it, each computed when it is first used.
+    """An objective at a point, with the quantities shared by several checks, each computed on first use.
 
     **Arguments:**
 
     - `objective`: the objective of the fit.
-    - `tested`: the same with smooth residuals where tangents are those of a smooth twin.
+    - `tested`: the objective with smooth residuals if tangents are a smooth twin's.
     - `theta`: the point, (p,).
-    - `key`: of directions and errors.
+    - `key`: the key of random directions and errors.
     - `used`: the derivatives that the fit uses.
     - `fit_cost`: the cost of the fit, in forward solves.
     """
@@ -111,7 +111,7 @@ class Certified:
 
     @functools.cached_property
     def short(self) -> Residuals:
-        """The residuals on as much of the record as the checks of every control may take."""
+        """Residuals on the part of the record that the checks of every control may use."""
         part, own = shortened(self.whole, self.theta, self.scope["observations"])
         if part is self.whole:
             return self.residuals
@@ -120,9 +120,9 @@ class Certified:
 
     @functools.cached_property
     def together(self) -> Check:
-        """The check of the tangent along a direction over all controls, on the whole record, against differences.
+        """Check of the tangent along a direction over all controls against differences, on the whole record.
 
-        Where controls are not tested one by one, all weigh alike in it.
+        If controls are not tested one by one, they have equal weight in it.
         """
         residuals = self.residuals
         if self.one_by_one or self.handed:
@@ -132,9 +132,9 @@ class Certified:
 
     @functools.cached_property
     def levels(self) -> dict[str, float]:
-        """The size of residuals by variable, in standard deviations: as large as those at theta, and at least 1.
+        """Size of residuals by variable, in standard deviations: as large as at theta, and at least 1.
 
-        Variables that change little with theta get more, so that all weigh alike.
+        Variables that change little with theta get a larger size, so that all have equal weight.
         """
         whole, found = self.whole, self.residuals
         size = max(1.0, float(np.sqrt(2 * float(found.here.half_square) / max(whole.observed_values, 1))))
@@ -145,9 +145,9 @@ class Certified:
 
     @functools.cached_property
     def shifted(self) -> AbstractObjective:
-        """The objective with random errors added to the data, so that gradients do not vanish at a perfect fit.
+        """Objective with random errors added to the data, so that gradients do not vanish at a perfect fit.
 
-        They have the signs of the sketch, which so tells what they add to the slope of J.
+        The errors have the signs of the sketch, which therefore knows their contribution to the slope of J.
         """
         # observations that a driver reads from a file cannot be shifted
         if isinstance(self.driver, Hosted) and self.driver.targets is not None:
@@ -163,7 +163,7 @@ class Certified:
 
     @functools.cached_property
     def shifted_value(self) -> Array | np.ndarray:
-        """J of the shifted objective, by a run of its residuals alone."""
+        """J of the shifted objective, by one run of its residuals."""
         return self.source.at(self.shifted, self.theta).half_square
 
     @functools.cached_property
@@ -179,22 +179,22 @@ class Certified:
 
     @functools.cached_property
     def equations(self) -> NormalEquations:
-        """J, its gradient and the Gauss-Newton matrix, by the driver or as the fit had them."""
+        """J, its gradient and the Gauss-Newton matrix, from the driver or from the fit."""
         return jax.device_get(self.handed or self.driver.normal_equations(self.shifted, self.theta))
 
     @property
     def kind(self) -> str:
-        """The word before the names of derivatives that are computed piece by piece."""
+        """Prefix of the names of derivatives that are computed piece by piece."""
         return "hosted " if isinstance(self.driver, Hosted) else ""
 
     @property
     def accuracy(self) -> float:
-        """The largest relative difference of the driver's gradient from tangents that passes."""
+        """Largest accepted relative difference between the driver's gradient and tangents."""
         own = ROUND_OFF if isinstance(self.driver, Hosted) else self.whole.runner.adjoint.accuracy
         return self.residuals.limit(own)
 
     def remedy(self, otherwise: str) -> str:
-        """The remedy of a wrong gradient: `otherwise`, unless a continuous adjoint computes it."""
+        """Remedy of a wrong gradient: `otherwise`, unless a continuous adjoint computes it."""
         if not self.whole.runner.adjoint.other_steps:
             return otherwise
         return (
@@ -204,9 +204,9 @@ class Certified:
 
     @functools.cached_property
     def rounded(self) -> float:
-        """The largest relative error of a gradient that the round-off of residuals explains.
+        """Largest relative error of a gradient that the round-off of residuals explains.
 
-        It decides where sigma is hardly above the round-off of a prediction, as for planets: however exact the Jacobian,
+        It matters if sigma is hardly above the round-off of a prediction, as for planets: however exact the Jacobian,
         its product with such residuals is not.
         """
         steepest = max(s / level for s, level in zip(self.residuals.sizes, self.levels.values(), strict=False))
@@ -215,14 +215,14 @@ class Certified:
 
 
 def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:
-    """The part of the record that the checks of every control may take.
+    """The part of the record that the checks of every control may use.
 
     **Arguments:**
 
     - `objective`: the objective.
     - `fit_cost`: the cost of the fit, in forward solves.
 
-    **Returns:** the number of observation times, out of how many, and the cost and the budget in forward solves.
+    **Returns:** the number of observation times used, the total number, and the cost and budget in forward solves.
     """
     single, total = len(objective.controls.elements), objective.observations.ts.shape[-1]
     budget = max(SOLVES, SHARE * fit_cost, UPDATES / _updates(objective))
@@ -235,7 +235,7 @@ def scope(objective: AbstractObjective, fit_cost: float) -> dict[str, Any]:
 
 
 def _updates(objective: AbstractObjective) -> float:
-    """About the number of values that one forward solve updates."""
+    """Approximate number of values that one forward solve updates."""
     updates = 0.0
     for part, _ in objective.parts(objective.theta0):
         values = sum(x.size for x in jax.tree.leaves(part.problem.y0))

@@ -1,4 +1,4 @@
-"""The record of a certificate: its checks, and on what they were made."""
+"""The record of a certificate: its checks and their scope."""
 
 import dataclasses
 from typing import Any
@@ -10,13 +10,13 @@ class Check:
 
     **Arguments:**
 
-    - `name`: what is compared with what.
+    - `name`: the two compared quantities.
     - `error`: the relative error found.
-    - `limit`: the largest error that passes.
+    - `limit`: the largest accepted error.
     - `passed`: whether the check passed.
-    - `remedy`: what a failure means, and what to do about it.
-    - `note`: a finding beside the error, such as one that fails the check although the error is small.
-    - `detail`: numbers behind the error.
+    - `remedy`: the meaning of a failure, and what to do about it.
+    - `note`: a further finding, such as one that fails the check although the error is small.
+    - `detail`: the numbers behind the error.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """Evidence that the derivatives of a fit are right, made by `certify`.
+    """Evidence that the derivatives of a fit are correct, made by `certify`.
 
     **Arguments:**
 
@@ -54,23 +54,23 @@ class Certificate:
 
     @property
     def reason(self) -> str:
-        """The failed checks and the remedy of the first, in one sentence; empty when all passed."""
+        """The failed checks and the remedy of the first, in one sentence; empty if all passed."""
         failed = [c for c in self.checks if not c.passed]
         return f"{'; '.join(map(str, failed))}; {failed[0].remedy}" if failed else ""
 
     def record(self) -> dict[str, Any]:
-        """Plain numbers and text, for certificate.json."""
+        """Entries of certificate.json."""
         return {"passed": self.passed, "reason": self.reason, **dataclasses.asdict(self)}
 
 
 def at_most(name: str, error: float | int, limit: float, remedy: str) -> Check:
-    """The check that an error is at most its limit.
+    """Check that an error is at most its limit.
 
-    **Arguments:** as of `Check`.
+    **Arguments:** as in `Check`.
     """
     return Check(name, float(error), limit, bool(error <= limit), remedy)
 
 
 def over(gap: float, size: float) -> float:
-    """The ratio gap / size; 0 where both vanish, infinite where only the size does."""
+    """Ratio gap / size; 0 if both vanish, infinite if only the size does."""
     return gap / size if size > 0 else (0.0 if gap == 0 else float("inf"))

@@ -18,7 +18,7 @@ _SEEN = 1e-5
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """A fit of the powers to the steps from number `first` on: its coefficients and its constant."""
+    """A fit of the powers to the steps from index `first` on: its coefficients and its constant."""
 
     first: int
     coefficients: np.ndarray
@@ -43,7 +43,7 @@ class Series:
         self.rho = np.maximum(noise, 1e-300) / (np.sqrt(2) * self.h * scale)
 
     def fit(self, first: int) -> Fit:
-        """Weighted least squares over the steps from number `first` on."""
+        """Weighted least squares over the steps from index `first` on."""
         h, y, rho = self.h[first:], self.y[first:], self.rho[first:]
         basis = _basis(h)
         operator = _solve(basis / rho[:, None]) / rho
@@ -64,19 +64,19 @@ class Series:
     def best(self) -> Fit:
         """The fit with the smallest error bar.
 
-        With larger steps round-off matters less, with smaller ones the remainder does.
+        At larger steps round-off matters less, at smaller steps the remainder does.
         """
         return min(self.fits(), key=lambda f: f.error_bar)
 
     def floor(self) -> float:
-        """The error bar that round-off alone would leave."""
+        """Error bar left by round-off alone."""
         return min(f.from_noise for f in self.fits())
 
     def sudden(self) -> int | None:
-        """The number of the last step at which the error changes suddenly; None where there is none.
+        """Index of the last step at which the error changes suddenly; None if there is none.
 
-        Either its error was not to be expected from smaller steps while that of the next one was, or it is far above
-        all smaller ones.
+        Either smaller steps predict the next error but not this one, or this error is far above all errors at smaller
+        steps.
         """
         count = len(self.h) - FEWEST + 1
         surprise, expected = np.zeros(count), np.zeros(count)
@@ -102,6 +102,6 @@ def _basis(h: np.ndarray) -> np.ndarray:
 
 
 def _solve(weighted: np.ndarray) -> np.ndarray:
-    """The pseudo-inverse by columns of equal length, because powers of small steps span decades."""
+    """Pseudo-inverse with columns scaled to equal length, because powers of small steps span decades."""
     length = np.linalg.norm(weighted, axis=0)
     return np.linalg.pinv(weighted / length) / length[:, None]

@@ -1,4 +1,4 @@
-"""Checks of the residuals' derivatives, tangents and adjoint, against central differences."""
+"""Checks of the residuals' tangents and adjoint against central differences."""
 
 import dataclasses
 
@@ -31,15 +31,15 @@ _EXPLODES = 10.0
 def against_differences(
     residuals: Residuals, path: str, v: Array, moved: Sketch | None, pulled: tuple[np.ndarray, Array] | None = None
 ) -> Check:
-    """The check of a tangent against differences along v; beside theta where an input may have a kink at theta.
+    """Check of a tangent against differences along v; near theta instead if an input may have a kink at theta.
 
     **Arguments:**
 
     - `residuals`: the residuals near theta.
-    - `path`: the control that moves, for the name of the check.
+    - `path`: the control that is varied, for the name of the check.
     - `v`: the direction, (p,).
-    - `moved`: the tangent, or None where there is none.
-    - `pulled`: random w and J_r^T w, which stand in for a tangent.
+    - `moved`: the tangent; None without one.
+    - `pulled`: random w and J_r^T w, which replace a missing tangent.
     """
     found = _at_theta(residuals, path, v, moved, pulled)
     objective, theta = residuals.objective, residuals.theta
@@ -96,7 +96,7 @@ def _judged(name: str, found: Differences, residuals: Residuals, size: float, v:
 
 
 def _infinite(residuals: Residuals, size: float) -> str | None:
-    """A sentence that names the cause of a tangent that is not finite; None if it is finite."""
+    """Sentence on the cause of a non-finite tangent; None if it is finite."""
     if np.isfinite(size):
         return None
     problems = (part.at(theta) for part, theta in residuals.objective.parts(residuals.theta))
@@ -107,9 +107,9 @@ def _infinite(residuals: Residuals, size: float) -> str | None:
 
 
 def _exploding(residuals: Residuals, size: float, v: Array) -> str | None:
-    """A sentence that names dt, where half the step makes the tangent much smaller; None otherwise.
+    """Sentence that names dt, if half the step makes the tangent much smaller; None otherwise.
 
-    No switch does so.
+    Switches do not have this effect.
     """
     part, unit = residuals.objective, with_space(residuals.objective.problem.system.time_unit)
     # the remedy names dt, which adaptive steps do not have
@@ -125,9 +125,10 @@ def _exploding(residuals: Residuals, size: float, v: Array) -> str | None:
 
 
 def of_steps(residuals: Residuals, v: Array, tangent: Sketch) -> float:
-    """The largest relative error of a product with the tangent that the steps of the trajectory explain.
+    """Largest relative error of a product with the tangent that the steps of the trajectory explain.
 
-    A continuous adjoint is right but for their error, which half the step measures. A discrete one has none.
+    A continuous adjoint is exact up to the step error, which a run with half the step measures. A discrete adjoint is
+    exact.
     """
     if not residuals.objective.runner.adjoint.other_steps:
         return 0.0
@@ -136,7 +137,7 @@ def of_steps(residuals: Residuals, v: Array, tangent: Sketch) -> float:
 
 
 def _at_half_the_step(residuals: Residuals, v: Array) -> np.ndarray:
-    """The scaled tangent along v of the objective with half the steps."""
+    """Scaled tangent along v of the objective with half the steps."""
     finer, theta = residuals.objective.each(halved, residuals.theta)
     pushed = residuals.source.push(finer, theta, v)
     assert pushed is not None

@@ -21,20 +21,20 @@ _FAR = 1e3
 
 
 class Residuals:
-    """The residuals of an objective near theta, sketched, and scaled so that every kind changes alike along v.
+    """Residuals of an objective near theta, sketched, and scaled so that every kind changes by a similar amount along v.
 
-    `here` is their sketch. Where it is `finite`, `moved` is its derivative along v, or None where a reverse rule hides
-    it, and `change` is the same, or about the same by a difference.
+    `here` is their sketch. If it is `finite`, `moved` is its derivative along v (None if a reverse rule hides it), and
+    `change` is the same, or an approximation by a difference.
 
     **Arguments:**
 
     - `objective`: the objective.
     - `theta`: the point, (p,).
     - `v`: the direction, (p,).
-    - `few`: whether few differences decide where they fit.
-    - `source`: what evaluates them.
+    - `few`: whether few differences decide if they fit.
+    - `source`: evaluates the sketches.
 
-    Differences that measure the round-off set `measured_noise`.
+    If differences measure the round-off, they set `measured_noise`.
     """
 
     def __init__(self, objective: AbstractObjective, theta: Array, v: Array, few: bool, source: Sketched | ByJacobian):
@@ -51,21 +51,22 @@ class Residuals:
         return self.source.at(self.objective, jax.device_put(theta)).scaled(self.sizes)
 
     def each(self, points: list[Array | np.ndarray]) -> list[np.ndarray]:
-        """The residuals at several points, on cores that the trajectories leave idle."""
+        """Residuals at several points, on cores that trajectories leave idle."""
         found = self.source.each(self.objective, [jax.device_put(x) for x in points])
         return [one.scaled(self.sizes) for one in found]
 
     def noise(self) -> float:
-        """The norm of the round-off of the residuals."""
+        """Norm of the round-off of the residuals."""
         if self.measured_noise is None:
             self.measured_noise = round_off(self, np.asarray(self.theta), np.asarray(self.v))
         return self.measured_noise
 
     def inside(self, values: np.ndarray) -> bool:
-        """Test for residuals near theta of a size at which a Taylor series about theta can hold.
+        """True if residuals near theta are small enough for a Taylor series about theta.
 
-        All are at most 1000 times the largest residual or prediction at theta, or the change over a step of 1, which is
-        1. A hard switch leads to values that the model takes elsewhere. Larger ones are those of a model that blows up.
+        The bound is 1000 times the largest residual or prediction at theta, or times the change over a step of 1, which
+        is 1. Hard switches stay below it, since they lead to ordinary values of the model. A model that blows up does
+        not.
         """
         largest = float(np.max(np.abs(values)))
         if not np.isfinite(largest):
@@ -75,36 +76,36 @@ class Residuals:
 
     @functools.cached_property
     def _prediction(self) -> float:
-        """The largest residual at theta of data that vanish."""
+        """Largest residual at theta for zero data."""
         zeros = jax.tree.map(jnp.zeros_like, self.objective.observations.values)
         empty = eqx.tree_at(lambda f: f.observations.values, self.objective, zeros)
         return float(np.max(np.abs(self.source.at(empty, self.theta).scaled(self.sizes))))
 
     def limit(self, accuracy: float) -> float:
-        """The largest difference between two derivatives that passes.
+        """Largest accepted difference between two derivatives.
 
-        It is the accuracy of the algorithm, or what a sensitive trajectory makes of round-off where that is more.
+        It is the accuracy of the algorithm, or round-off amplified by a sensitive trajectory, if that is larger.
         """
         size = self.size(self.v) if self.moved is None else norm(self.moved.scaled(self.sizes))
         amplified = min(_AMPLIFIED * over(self.noise(), size), MOST_AMPLIFIED)
         return max(accuracy, amplified)
 
     def _difference(self, step: float) -> Sketch:
-        """The derivative of the sketch along v, about, by a difference."""
+        """Approximate derivative of the sketch along v, by a difference."""
         ahead, behind = (self.source.at(self.objective, self.theta + s * self.v) for s in (step, -step))
         return jax.tree.map(lambda a, b: (a - b) / (2 * step), ahead, behind)
 
     def tangent(self, v: Array) -> Sketch | None:
-        """The derivative along v; None where a reverse rule hides it."""
+        """Derivative along v; None if a reverse rule hides it."""
         pair = self._push(v)
         return None if pair is None else pair[1]
 
     def _push(self, v: Array) -> tuple[Sketch, Sketch] | None:
-        """The sketch and its derivative along v; None where a reverse rule hides it."""
+        """Sketch and its derivative along v; None if a reverse rule hides it."""
         return self.source.push(self.objective, self.theta, v)
 
     def size(self, v: Array) -> float:
-        """About the norm of the derivative along v, by a difference."""
+        """Approximate norm of the derivative along v, by a difference."""
         return norm((self(self.theta + 1e-5 * v) - self(self.theta - 1e-5 * v)) / 2e-5)
 
     def random_pull(self, key: PRNGKeyArray) -> tuple[np.ndarray, Array]:

@@ -1,4 +1,4 @@
-"""Sketches of residuals: few random sums that keep norms, gathered while the trajectories run."""
+"""Sketches of residuals: a few random sums that preserve norms, accumulated along the trajectories."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +24,8 @@ KEPT = 8
 class Sketch(NamedTuple):
     """Random sums of the residuals of an objective, by kind, and J.
 
-    A sum of many residuals with random signs has the norm of those residuals on average, and so has its derivative. So
-    a record of any size is compared with its differences in the memory of a few numbers an observation.
+    A sum of many residuals with random signs has the norm of those residuals in expectation, and so has its derivative.
+    So a record of any size is compared with its differences in the memory of a few numbers for each observation.
 
     **Arguments:**
 
@@ -49,7 +49,7 @@ class Sketch(NamedTuple):
         return tuple(x if x > 0 else 1.0 for x in level)
 
     def cotangent(self, w: Float[np.ndarray, " M"], sizes: tuple[float, ...]) -> "Sketch":
-        """The cotangent of a sketch of these shapes whose product with it is that of `w` with `scaled`."""
+        """Cotangent of a sketch of these shapes that corresponds to the cotangent `w` of `scaled`."""
         parts = np.split(w, np.cumsum([k.size for k in self.kinds])[:-1])
         kinds = tuple(jnp.asarray(part / s) for part, s in zip(parts, sizes, strict=True))
         return Sketch(kinds, jnp.zeros(()), jnp.zeros(()))
@@ -67,7 +67,7 @@ _change.defjvp(lambda primals, tangents: (_half_square(*primals), 2 * _half_squa
 def sketch(
     objective: AbstractObjective, theta: Float[Array, " p"], change: Callable[[PyTree], Array] = _change
 ) -> Sketch:
-    """The sketch of the residuals of an objective at theta."""
+    """Sketch of the residuals of an objective at theta."""
     one = functools.partial(_one, change=change)
     if isinstance(objective, Functional):
         return one(objective, theta)
@@ -109,7 +109,7 @@ def _one(functional: Functional, theta: Float[Array, " p"], change: Callable[[Py
 
 
 def few_sums(x: Any, lead: int = 0) -> Any:
-    """A few sums of elements that lie far apart, of everything behind the leading axes."""
+    """A few sums of far-apart elements, over all axes after the leading ones."""
     module = np if isinstance(x, np.ndarray) else jnp
     flat = x.reshape(*x.shape[:lead], -1)
     count = min(flat.shape[-1], KEPT)
@@ -131,22 +131,22 @@ push_sketch, pull_sketch = objective_program(_push), objective_program(_pull)
 
 
 class Sketched:
-    """Sketches of residuals and of their tangents, gathered while the trajectories run."""
+    """Sketches of residuals and of their tangents, accumulated along the trajectories."""
 
     def signs(self, objective: AbstractObjective) -> dict[str, Array]:
         """The random signs of the residuals of one observation, by variable."""
         return signs(objective.parts(objective.theta0)[0][0])
 
     def at(self, objective: AbstractObjective, theta: Array) -> Sketch:
-        """The sketch of the residuals at theta."""
+        """Sketch of the residuals at theta."""
         return jax.device_get(SKETCH(objective, theta))
 
     def each(self, objective: AbstractObjective, points: Sequence[Array]) -> Iterator[Sketch]:
-        """The sketches at several points, on cores that trajectories leave idle."""
+        """Sketches at several points, on cores that trajectories leave idle."""
         return at_points(SKETCH, objective, points)
 
     def push(self, objective: AbstractObjective, theta: Array, v: Array) -> tuple[Sketch, Sketch] | None:
-        """The sketch at theta and its derivative along v, None if a reverse rule hides it."""
+        """Sketch at theta and its derivative along v; None if a reverse rule hides it."""
         try:
             # numbers, because each operation of JAX on an own shape would be a program
             return jax.device_get(push_sketch(with_tangents(objective), theta, v))

@@ -1,4 +1,4 @@
-"""Checks of smooth tangents of hard residuals: whether each points where the residuals go."""
+"""Checks of smooth tangents of hard residuals: agreement in direction and length with the change of the residuals."""
 
 import dataclasses
 from typing import NamedTuple
@@ -23,7 +23,7 @@ _ACROSS = 1e-2
 
 
 class _Pair(NamedTuple):
-    """The smooth tangent of an unknown beside the change of the residuals.
+    """The smooth tangent of an unknown compared with the change of the residuals.
 
     The fields are the name of the unknown, the cosine between the two, the ratio of their lengths, and the largest
     cosine that the roughness of the change allows.
@@ -36,28 +36,28 @@ class _Pair(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """The factor by which the tangent is too long or too short.
+        """Factor by which the tangent is too long or too short.
 
-        Noise makes a rough change longer, which is taken into account.
+        Noise lengthens a rough change; this is corrected.
         """
         ratio = self.ratio / max(self.reliability, 1e-300)
         return max(ratio, 1 / ratio) if ratio > 0 and np.isfinite(ratio) else float("inf")
 
     @property
     def degrees(self) -> float:
-        """The angle between tangent and change in degrees, without the part of roughness."""
+        """Angle between tangent and change in degrees, corrected for roughness."""
         return float(np.degrees(np.arccos(np.clip(self.cosine / self.reliability, -1.0, 1.0))))
 
 
 def smooth_checks(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[Check]:
     """Checks of the smooth tangent of every unknown against the change of the residuals: direction and length.
 
-    Smooth tangents are no derivatives of hard residuals, so they cannot agree with differences to a small error. They
-    must point the same way, though, and be about as long. A wrong sign anywhere in the smooth twin turns some of them,
-    and a wrong length makes intervals wrong.
+    Smooth tangents are no derivatives of hard residuals, so they cannot agree with differences to a small error. But
+    they must have about the same direction and length. A wrong sign anywhere in the smooth twin turns some of them, and
+    a wrong length makes intervals wrong.
 
-    The changes from a step ahead and from a step back cross other switches. Where these two do not agree, the unknown
-    acts through single switches only, and no statement is possible.
+    A forward and a backward step cross different switches. If their changes disagree, the unknown acts only through
+    single switches, and no statement is possible.
 
     **Arguments:**
 
@@ -88,7 +88,7 @@ def _remedy(pair: _Pair) -> str:
 
 
 def _pairs(functional: Functional, theta: Float[Array, " p"]) -> list[_Pair]:
-    """The comparison for every element of theta."""
+    """Comparisons for every element of theta."""
     _, base, matrix = normal_equations(functional, theta)
     steps, here = _ACROSS * functional.controls.sizes(theta), PARTS(functional, theta).observed
     pairs = []

@@ -1,4 +1,4 @@
-"""Central differences against a derivative: whether their gap is a Taylor remainder with round-off, or an error."""
+"""Central differences against a derivative: is their gap a Taylor remainder with round-off, or an error?"""
 
 import dataclasses
 import functools
@@ -28,18 +28,18 @@ _HALVINGS, _KEPT = 20, 1e-3
 
 @dataclasses.dataclass(frozen=True)
 class Differences:
-    """The comparison of a derivative with central differences along one direction, relative to its size.
+    """Comparison of a derivative with central differences along one direction.
 
-    All is relative to the size of the derivative.
+    All values are relative to the size of the derivative, unless stated.
 
     **Arguments:**
 
     - `steps`: relative steps, from large to small.
-    - `errors`: |difference quotient - derivative| at each.
+    - `errors`: |difference quotient - derivative| at each step.
     - `constant`: the part of the error that does not vanish with the step, from a fit of c0 + c2 h^2 + c4 h^4.
-    - `error_bar`: the standard error of the constant, from round-off and from how well the powers fit.
-    - `round_off`: the standard error that round-off alone would leave.
-    - `noise`: the norm of the round-off of the function, not relative.
+    - `error_bar`: the standard error of the constant, from round-off and the misfit of the powers.
+    - `round_off`: the standard error left by round-off alone.
+    - `noise`: the norm of the round-off of the function, absolute.
     - `finding`: `right`, `wrong`, `switch`, `kink` (right, and continuous with kinks) or `unseen` (round-off hides it).
     """
 
@@ -53,7 +53,7 @@ class Differences:
 
     @property
     def limit(self) -> float:
-        """The largest constant that may come about by chance."""
+        """Largest constant that may arise by chance."""
         return _SIGMAS * self.error_bar
 
 
@@ -65,8 +65,8 @@ class Line:
 
     - `f`: the function.
     - `x`, `v`: the point and the direction.
-    - `noise`: measures the norm of the round-off of f, where few steps cannot say it.
-    - `inside`: whether values of f lie where a Taylor series about x can hold.
+    - `noise`: measures the norm of the round-off of f, if few steps cannot determine it.
+    - `inside`: whether values of f lie in the range of a Taylor series about x.
     - `each`: f at several points, which may be evaluated together; by default one after the other.
     """
 
@@ -81,7 +81,7 @@ class Line:
         return np.asarray(self.f(self.x + step * self.v))
 
     def quotient(self, step: float) -> np.ndarray | None:
-        """The central difference quotient; None if f is not `inside` at both ends."""
+        """Central difference quotient; None if f is not `inside` at both ends."""
         points = [self.x + step * self.v, self.x - step * self.v]
         ahead, behind = map(np.asarray, self.each(points) if self.each else map(self.f, points))
         # far from x the model may blow up; such a step says nothing of the derivative at x
@@ -89,17 +89,17 @@ class Line:
 
 
 def differences(line: Line, gap: Callable[[Any], Any], size: float, enough: float, few: bool = False) -> Differences:
-    """The comparison of central differences along a line with a derivative, over as many steps as it takes to be sure.
+    """Comparison of central differences along a line with a derivative, over as many steps as needed.
 
-    Few small steps see jumps that lie densely, as those of many values and steps do. A single one may lie beyond them.
+    A few small steps detect dense jumps, as with many values and steps. A single jump may lie beyond them.
 
     **Arguments:**
 
     - `line`: the function along the line.
     - `gap`: the difference between a difference quotient and the derivative, as a vector.
-    - `size`: the norm of the derivative; 0 where it is unknown, for that of the quotients.
+    - `size`: the norm of the derivative; 0 if unknown, for the norm of the quotients.
     - `enough`: a constant below this counts as zero.
-    - `few`: whether four small steps decide where they fit; default False.
+    - `few`: whether four small steps decide if they fit; default False.
     """
 
     @functools.cache
@@ -112,7 +112,7 @@ def differences(line: Line, gap: Callable[[Any], Any], size: float, enough: floa
 
 
 def _by_few(at: Callable[[float], np.ndarray | None], size: float, enough: float) -> Differences | None:
-    """The comparison by four small steps, whose scatter about the fit is the round-off of f; None if they do not fit."""
+    """Comparison by four small steps, whose scatter about the fit is the round-off of f; None if they do not fit."""
     first = _SMALL
     for _ in range(2):
         steps = [first * 2.0**-k for k in range(_FOUR)]
@@ -130,7 +130,7 @@ def _by_few(at: Callable[[float], np.ndarray | None], size: float, enough: float
 
 
 def _by_many(line: Line, at: Callable[[float], np.ndarray | None], size: float, enough: float) -> Differences:
-    """The comparison by many steps of all sizes, whose errors say what they are made of."""
+    """Comparison by many steps of all sizes, whose errors reveal their origin."""
     noise, steps, gaps = line.noise(), [], []
     for step in _LARGEST * 2.0 ** -np.arange(_MOST):
         found = at(float(step))
@@ -157,9 +157,9 @@ def _by_many(line: Line, at: Callable[[float], np.ndarray | None], size: float, 
 
 
 def _jumps(line: Line, noise: float, inner: float, outer: float) -> bool:
-    """Whether f jumps between inner and outer steps, on either side.
+    """True if f jumps between inner and outer steps, on either side.
 
-    The change of a continuous map goes to zero with the interval. That of a jump stays.
+    The change of a continuous map tends to zero with the interval. A jump's does not.
     """
     slope = (line(inner) - line(-inner)) / (2 * inner)
 
@@ -187,7 +187,7 @@ def _jumps(line: Line, noise: float, inner: float, outer: float) -> bool:
 
 
 def _settled(series: Series, enough: float) -> bool:
-    """Whether more steps would bring no new information."""
+    """True if more steps would add no information."""
     best = series.best()
     if _SIGMAS * best.error_bar <= enough and best.error_bar <= _SHARP:
         return True
@@ -197,7 +197,7 @@ def _settled(series: Series, enough: float) -> bool:
 
 
 def _finding(series: Series, best: Fit, drop: int | None, enough: float, jumps: Callable[[float, float], bool]) -> str:
-    """The finding from the errors: what they are made of."""
+    """The finding, from the composition of the errors."""
     # scatter that round-off cannot explain
     irregular = best.scatter > _SCATTER and _SIGMAS * best.error_bar > enough
     wrong = _wrong(series, best, enough)
@@ -214,10 +214,10 @@ def _finding(series: Series, best: Fit, drop: int | None, enough: float, jumps: 
 
 
 def _wrong(series: Series, best: Fit, enough: float) -> bool:
-    """Whether the constant is not zero, by the best fit and by the one without its largest step.
+    """True if the constant is not zero, both in the best fit and without its largest step.
 
-    A part of the remainder that a fit cannot follow may look like a constant, but not in both fits. Only one error may
-    be much smaller than the constant: of halved steps, h^2 cancels most of it at one.
+    A part of the remainder that a fit cannot represent may look like a constant, but not in both fits. Only one error
+    may be much smaller than the constant: among halved steps, h^2 cancels most of it at one.
     """
     fits = [best] if best.first == len(series.h) - FEWEST else [best, series.fit(best.first + 1)]
     found = min(f.constant - _SIGMAS * f.error_bar for f in fits)
@@ -226,7 +226,7 @@ def _wrong(series: Series, best: Fit, enough: float) -> bool:
 
 
 def _exponent(series: Series, best: Fit, last: int) -> float:
-    """The power of the step with which errors grow, above number `last`."""
+    """Power of the step with which errors grow, above index `last`."""
     if last == 0:
         return float("inf")
     above = slice(max(last - 3, 0), last + 1)

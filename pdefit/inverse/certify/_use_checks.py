@@ -1,4 +1,4 @@
-"""Checks of the derivatives that optimizers use, on a whole record and by the driver of the fit, against tangents."""
+"""Checks of the optimizers' derivatives, on a whole record and by the driver of the fit, against tangents."""
 
 import itertools
 
@@ -19,7 +19,7 @@ SINGLE = 1e-2
 
 
 def gradient_of_the_run(subject: Certified) -> list[Check]:
-    """Checks of value and gradient of J, where an optimizer uses them."""
+    """Checks of the value and gradient of J, if an optimizer uses them."""
     if not subject.used.gradient:
         return []
     wrong = "the run's gradient is wrong: compare with adjoint=store_all, or use stages=levenberg_marquardt"
@@ -30,7 +30,7 @@ def gradient_of_the_run(subject: Certified) -> list[Check]:
 
 
 def normal_equations_of_the_run(subject: Certified) -> list[Check]:
-    """Checks of gradient and matrix of Gauss-Newton, where an optimizer uses them."""
+    """Checks of the gradient and the Gauss-Newton matrix, if an optimizer uses them."""
     if not subject.used.normal_equations:
         return []
     value, slope, matrix = subject.equations
@@ -43,7 +43,7 @@ def normal_equations_of_the_run(subject: Certified) -> list[Check]:
 
 
 def products_of_the_run(subject: Certified) -> list[Check]:
-    """Checks of products with the Gauss-Newton matrix, where an optimizer uses them."""
+    """Checks of products with the Gauss-Newton matrix, if an optimizer uses them."""
     if not subject.used.products:
         return []
     exact, remedy = subject.residuals.limit(ROUND_OFF), "products with the Jacobian are wrong: use stages=lbfgs"
@@ -52,9 +52,9 @@ def products_of_the_run(subject: Certified) -> list[Check]:
 
 
 def influence(subject: Certified) -> list[Check]:
-    """The check for elements of theta on which nothing depends.
+    """Check for elements of theta without influence.
 
-    Of a field some may have none, far from every instrument.
+    Some elements of a field may have none, far from every instrument.
     """
     controls = subject.whole.controls
     if not (subject.used.gradient or subject.used.normal_equations):
@@ -73,10 +73,11 @@ def influence(subject: Certified) -> list[Check]:
 
 
 def single_precision(subject: Certified) -> list[Check]:
-    """The check of the gradient of a float32 run, along v, against that of its float64 twin.
+    """Check of the gradient of a float32 run, along v, against its float64 twin's.
 
-    Near a minimum the terms of a gradient cancel, and their round-off is left. So its error is relative to the typical
-    size that residuals of such a size give a gradient. As large an error moves the minimum by about a standard error.
+    Near a minimum the terms of a gradient cancel, and their round-off remains. So its error is relative to the typical
+    size of a gradient from residuals of this size. An error of relative size 1 moves the minimum by about a standard
+    error.
     """
     if subject.single is None:
         return []
@@ -108,10 +109,10 @@ def _slopes(
     **Arguments:**
 
     - `subject`: the subject of the certificate.
-    - `name`: what the gradient is called.
-    - `objective`: the objective that has this J, `whole` or `shifted`.
+    - `name`: the name of the gradient.
+    - `objective`: the objective with this J, `whole` or `shifted`.
     - `found`: J and its gradient, (p,).
-    - `limit`, `remedy`: the limit of the gradient's check, and the advice if it fails.
+    - `limit`, `remedy`: the limit of the gradient's check, and the remedy if it fails.
     """
     (value, gradient), residuals, shifts = found, subject.residuals, objective is not subject.whole
     here, moved = subject.shifted_value if shifts else residuals.here.half_square, residuals.moved
@@ -136,7 +137,7 @@ def _slopes(
 
 
 def _quadratic(subject: Certified, name: str, image: Numbers, limit: float, remedy: str) -> Check:
-    """The check of J_r^T J_r v, the `image`, against the tangent along v."""
+    """Check of J_r^T J_r v, the `image`, against the tangent along v."""
     assert subject.residuals.moved is not None
     square = float(subject.residuals.moved.change)
     gap = abs(float(np.vdot(image, subject.residuals.v)) - square)

@@ -1,4 +1,4 @@
-"""The certificate: recorded evidence that the derivatives a fit uses are right, on its own equations, data and controls."""
+"""The certificate: recorded evidence that a fit's derivatives are right, on its own equations, data and controls."""
 
 import dataclasses
 import time
@@ -32,9 +32,9 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 
 
 def each_control(subject: Certified) -> list[Check]:
-    """Checks of tangent against differences, and adjoint against tangent, for every control by itself.
+    """Checks of tangent against differences, and adjoint against tangent, for each control separately.
 
-    Where all were tested together on more of the record, the checks only name the control that failed.
+    If all controls were tested together on more of the record, these checks only name the failing control.
     """
     if not subject.one_by_one and subject.together.passed:
         return []
@@ -66,7 +66,7 @@ def each_control(subject: Certified) -> list[Check]:
 
 
 def smooth_twin(subject: Certified) -> list[Check]:
-    """Checks of the smooth tangents of hard switches against the change of the residuals as they are."""
+    """Checks of the smooth tangents of hard switches against the change of the residuals."""
     if not subject.has_twin:
         return []
     return smooth_checks(*shortened(subject.objective, subject.theta, subject.scope["observations"]))
@@ -95,28 +95,28 @@ def certify(
     driver: AbstractDriver | None = None,
     equations: NormalEquations | None = None,
 ) -> Certificate:
-    """Tests of the derivatives of a fit where it is about to start, or has ended.
+    """Tests of the derivatives of a fit at its start or its end.
 
     On the whole record, along a random direction v over all controls, the tangent J_r v of the residuals r(theta) is
     compared with central differences. The gradient, the Gauss-Newton products and the normal equations that the
-    `driver` gives to the `optimizers` are compared with tangents. On as much of the record as the budget allows, each
-    control is tested by itself: tangent against differences, adjoint against tangent. No control may be without
+    `driver` computes for the `optimizers` are compared with tangents. On as much of the record as the budget allows,
+    each control is tested separately: tangent against differences, adjoint against tangent. No control may be without
     influence.
 
-    All is done in float64. A float32 run is certified on its float64 twin and compared with it.
+    All tests run in float64. A float32 run is certified on its float64 twin and compared with it.
 
     **Arguments:**
 
-    - `objective`: what is minimised, a `Functional` or `Recordings`.
+    - `objective`: the minimised objective, a `Functional` or `Recordings`.
     - `theta`: the point, (p,).
-    - `key`: of directions and errors; default `jax.random.key(0)`.
+    - `key`: the key of random directions and errors; default `jax.random.key(0)`.
     - `fit_cost`: the cost of the fit in forward solves, default 0. The tests of every control may take 5 % of it, or
       20.
-    - `optimizers`: those of the fit; by default all kinds of derivatives are tested.
+    - `optimizers`: the optimizers of the fit; by default all kinds of derivatives are tested.
     - `driver`: the driver of the fit; default `Traced()`.
     - `equations`: J, its gradient (p,) and the Gauss-Newton matrix (p, p) that a fit by normal equations has at theta.
-      They are tested in place of new ones. Near a minimum, where gradients vanish, a wrong factor of the gradient goes
-      unseen: give them only where the guess was certified.
+      They are tested instead of new ones. Near a minimum, where gradients vanish, a wrong factor of the gradient goes
+      unnoticed: give them only if the guess was certified.
     """
     begin = time.perf_counter()
     theta, tested = jnp.asarray(theta, jnp.float64), objective

@@ -17,7 +17,7 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
 
     - `controls`: the controls.
     - `theta`: the point, (p,).
-    - `key`: of the direction.
+    - `key`: the key of the direction.
     """
     random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
     drawn = (random.standard_normal(control.size) for control in controls.items)
@@ -27,12 +27,12 @@ def direction(controls: Controls, theta: Float[Array, " p"], key: PRNGKeyArray) 
 
 
 def alike(controls: Controls, v: Float[Array, " p"], squares: np.ndarray) -> Float[Array, " p"]:
-    """The direction in which the residuals answer to every control as much as to the weakest, within a factor 1000.
+    """Direction in which the residuals respond to all controls as much as to the weakest, within a factor 1000.
 
     **Arguments:**
 
     - `controls`: the controls.
-    - `v`: the direction before, (p,), of which every control keeps at most its part.
+    - `v`: the original direction, (p,); every control keeps at most its component.
     - `squares`: the squares of the residuals' derivatives in every element of theta, (p,).
     """
     masks = [np.asarray(moved) for moved in controls.elements.values()]

@@ -139,7 +139,7 @@ class Controls(eqx.Module):
         return [c.where(problem) for c in self.items]
 
     def split(self, theta: Float[Array | np.ndarray, "... p"]) -> list[Any]:
-        """theta, or the last axis of many, cut into the parts of each control."""
+        """theta, or the last axis of an array, split into the parts of each control."""
         split = np.split if isinstance(theta, np.ndarray) else jnp.split
         return split(theta, [span.stop for _, span in self.spans[:-1]], axis=-1) if self.items else []
 

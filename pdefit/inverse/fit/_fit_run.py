@@ -1,4 +1,4 @@
-"""The bookkeeping of a fit: stages, rounds and evaluations, the best point, and the state from which a fit resumes."""
+"""Bookkeeping of a fit: stages, rounds and evaluations, the best point, and the state from which a fit resumes."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
 class FitRun(Generic[Objective]):
-    """The bookkeeping of one fit. `place` is its position in the stages."""
+    """Bookkeeping of one fit. `place` is its position in the stages."""
 
     def __init__(
         self,
@@ -54,17 +54,17 @@ class FitRun(Generic[Objective]):
 
     @property
     def iterations(self) -> int:
-        """Evaluations so far, of all stages."""
+        """Number of evaluations so far, in all stages."""
         return self.place.iterations
 
     def _note(self, event: str) -> None:
-        """Keep a sentence about an event for the result."""
+        """Record a sentence about an event for the result."""
         self.place.events += (event,)
 
     # --- stages and rounds -------------------------------------------------------------------------------------------
 
     def minimise(self) -> None:
-        """Run all stages, from wherever the fit is."""
+        """Run all stages from the present place of the fit."""
         while self.place.stage < len(self.stages):
             if self.carry is None and self._left() > 0:
                 self._enter()
@@ -73,7 +73,7 @@ class FitRun(Generic[Objective]):
             self.carry = None
 
     def _enter(self) -> None:
-        """Begin a stage: its windows, and what to return to if the model blows up in them."""
+        """Begin a stage: set its windows, and record the state to return to if the model blows up in them."""
         sigma, before = self.functional.observations.sigma, self._formulation
         self.place.windows_before = self.place.windows
         self.sigma_before, self.theta_before = sigma, self.theta
@@ -89,7 +89,7 @@ class FitRun(Generic[Objective]):
         self._weigh(None, None)
 
     def _return_to_guess(self) -> None:
-        """Begin at the guess if J is larger where the stages that prepared have ended."""
+        """Begin at the guess if J there is below J at the end of the preparing stages."""
         guess = self.own.theta0
         optimizer, suited = self.stages[self.place.stage].optimizer_for(self.functional), self.steps.suited
         there = self.driver.value_for(optimizer, self.functional, self.theta)
@@ -102,16 +102,16 @@ class FitRun(Generic[Objective]):
 
     @property
     def _formulation(self) -> AbstractFormulation | None:
-        """The formulation of the windows in force; None for the fit's own."""
+        """The formulation of the windows in use; None for the fit's own."""
         return None if self.place.windows < 0 else self.stages[self.place.windows].formulation
 
     def _carry_over(self) -> None:
-        """Take the point reached to the windows in force, with steps that suit it."""
+        """Convert the present point to the windows in use, with suitable steps."""
         self.theta = resized(self.own, self.functional, self.theta)
         self._with_steps(*self.steps.start(self.functional, self.theta))
 
     def _with_steps(self, functional: Objective, event: str = "") -> bool:
-        """Take over a functional with new steps, and return whether they differ."""
+        """Adopt a functional with new steps, and return whether they differ."""
         if event:
             self._note(f"iteration {self.iterations}: {event}")
         if functional is self.functional:
@@ -130,7 +130,7 @@ class FitRun(Generic[Objective]):
         self._with_steps(self.steps.applied(self.functional))
 
     def _rounds(self) -> None:
-        """Run a stage once, or as many rounds of it as its weights take."""
+        """Run a stage once, or for as many rounds as its weights need."""
         reweight = self.stages[self.place.stage].reweight
         rounds = SMOOTHINGS if reweight is None else reweight.rounds
         while True:
@@ -146,7 +146,7 @@ class FitRun(Generic[Objective]):
             self.carry = None
 
     def _weigh(self, reweight: AbstractReweight | None, product: Callable | None) -> bool:
-        """Choose the smoothness of fields and sigma by the data, and return whether they are those in force."""
+        """Choose the smoothness of fields and sigma from the data; returns whether they are already in use."""
         weighed = new_weights(self.functional, jnp.asarray(self.theta), reweight, self.driver.normal_equations, product)
         self.functional, settled, events = weighed
         self.roughness = {**self.roughness, **self.functional.controls.roughness}
@@ -156,7 +156,7 @@ class FitRun(Generic[Objective]):
         return settled
 
     def _left(self) -> int:
-        """The number of evaluations that a new round of this stage may take."""
+        """Largest number of evaluations in a new round of this stage."""
         left = self.stages[self.place.stage].max_iterations
         return left if self.budget is None else min(left, self.budget - self.iterations)
 
@@ -208,7 +208,7 @@ class FitRun(Generic[Objective]):
         return carry
 
     def _give_up(self) -> None:
-        """Return to the end of the stage before, if there was one, because no evaluation of this round was finite."""
+        """Return to the end of the previous stage, if any, because no evaluation of this round was finite."""
         if not np.isfinite(self.loss):
             raise PdefitError(
                 "The loss is not finite at the first guess: the model blows up there; use a smaller dt, "
@@ -240,7 +240,7 @@ class FitRun(Generic[Objective]):
 
     @refusing("this experiment")
     def restore(self, saved: RunState) -> None:
-        """Take over the state of a saved fit. One that does not fit this one is refused."""
+        """Restore the state of a saved fit, or refuse it if it belongs to another fit."""
         numbers = dict(saved.numbers)
         steps, place = numbers.pop("steps"), Place.from_numbers(numbers)
         if not isinstance(steps, dict) or not 0 <= place.stage <= len(self.stages):
@@ -275,7 +275,7 @@ class FitRun(Generic[Objective]):
                 self._note(f"iteration {record.iteration}: the loss is not finite, the step was rejected and reduced")
 
     def result(self, status: str) -> Fit[Objective]:
-        """The result of the fit, which may have been interrupted."""
+        """The result of the fit, which may be interrupted."""
         if not self.iterations:
             raise PdefitError("The fit was interrupted before its first evaluation")
         if self.functional.formulation.partial:

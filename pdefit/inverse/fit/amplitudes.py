@@ -1,11 +1,12 @@
-"""The amplitudes of smoothing priors, chosen by the data: those that make the data most probable.
+"""Amplitudes of smoothing priors, estimated from the data by maximum evidence.
 
-Let a field be S z with z of standard deviation a, let A be J_r^T J_r with all priors, and W one over a for the elements
-of the field and 0 elsewhere. The derivative of the log evidence in ln a is |W z|^2 - gamma at the minimum. gamma, the
-trace of 1 - W A^-1 W, counts the numbers of the field that the data determine. So a obeys |W z|^2 = gamma.
+Let a field be S z with z of standard deviation a, let A be J_r^T J_r with all priors, and W be 1/a for the elements of
+the field and 0 elsewhere. The derivative of the log evidence in ln a is |W z|^2 - gamma at the minimum. gamma, the
+trace of 1 - W A^-1 W, is the number of the field's degrees of freedom determined by the data. So a solves |W z|^2 =
+gamma.
 
-The trace is a mean over random signs v of v^T (1 - W A^-1 W) v, each from one system that conjugate gradients solve. A
-low rank of the matrix would miss a part of gamma, and so make the amplitude too large.
+The trace is estimated as the mean of v^T (1 - W A^-1 W) v over random signs v, each with one system solved by conjugate
+gradients. A low-rank matrix would miss a part of gamma, and make the amplitude too large.
 
 Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415; M. F. Hutchinson, Commun. Stat.
 Simul. Comput. 19:433 (1990), doi:10.1080/03610919008812866 (the trace).
@@ -32,13 +33,13 @@ _ROUND, _ALL = 10.0, 100.0
 
 
 class Amplitudes(NamedTuple):
-    """The amplitudes that the data prefer.
+    """Amplitudes with maximum evidence.
 
     **Arguments:**
 
     - `weights`: the weight of every element in the prior, by path.
-    - `settled`: whether they hardly changed, or cannot be told.
-    - `events`: what happened, in sentences.
+    - `settled`: whether they hardly changed, or cannot be determined.
+    - `events`: sentences about the events.
     """
 
     weights: Mapping[str, Array]
@@ -47,12 +48,12 @@ class Amplitudes(NamedTuple):
 
 
 def choose_amplitudes(functional: AbstractObjective, theta: Float[Array, " p"], product: Callable) -> Amplitudes | None:
-    """The amplitudes that the data prefer at a minimum; None if all are stated.
+    """Amplitudes with maximum evidence at a minimum; None if all are stated.
 
     **Arguments:**
 
     - `functional`: the objective.
-    - `theta`: its minimum with the amplitudes in force, (p,).
+    - `theta`: its minimum with the present amplitudes, (p,).
     - `product`: the product J_r^T J_r v of an objective at a point with a vector.
     """
     controls = functional.controls
@@ -89,7 +90,7 @@ def choose_amplitudes(functional: AbstractObjective, theta: Float[Array, " p"], 
 def _determined(
     functional: AbstractObjective, theta: Float[Array, " p"], product: Callable, masks: list[np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The traces of F = 1 - W A^-1 W and of F^2 over every field."""
+    """Traces of F = 1 - W A^-1 W and of F^2 over every field."""
     functional, weights = with_tangents(functional), functional.controls.roughness_of_theta()
     given, rng = weights > 0, np.random.default_rng(0)
 

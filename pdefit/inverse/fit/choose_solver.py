@@ -31,7 +31,7 @@ _STIFF, _MORE_STEPS = 50.0, 500
 
 @dataclasses.dataclass(frozen=True)
 class SolverChoice:
-    """A solver that was chosen for some equations.
+    """The solver chosen for a system.
 
     **Arguments:**
 
@@ -50,15 +50,15 @@ def choose_solver(
 ) -> SolverChoice:
     """Choice of the solver for a system, with the reason.
 
-    Equations are stiff if some direction decays so fast that the record would take many explicit steps. They are
+    Equations are stiff if some direction decays so fast that the record would need many explicit steps. They are
     dominated by diffusion if the fastest direction decays far faster than the state changes.
 
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `y0`: the initial state, at which the equations are judged.
+    - `y0`: the initial state, at which rates are estimated.
     - `span`: the length of the record, in the system's time unit.
-    - `adaptive`: whether steps may be chosen by their error (the default); False if a step was given.
+    - `adaptive`: whether steps may be adaptive (the default); False if a step was given.
     - `args`: exogenous inputs of the system.
     """
     if isinstance(system, SpectralSystem):
@@ -96,7 +96,7 @@ def choose_solver(
 
 
 def _rates(rate: Callable[[Array], Array], y: Float[Array, " n"]) -> tuple[Array, Array, Array]:
-    """Rates of decay and of change of the fastest direction, by the power method, and y'' / y', which a step must follow."""
+    """Rates of decay and of change of the fastest direction, by the power method, and y'' / y', which a step must resolve."""
 
     def turn(_: Array, v: Array) -> Array:
         w = jax.jvp(rate, (y,), (v,))[1]

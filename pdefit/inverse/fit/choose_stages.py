@@ -1,4 +1,4 @@
-"""Choice of the stages for the unknowns of a fit, if none are named."""
+"""Choice of the stages of a fit for its unknowns, if none are named."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _PREPARING = LevenbergMarquardt(tolerance=1e-3)
 
 @dataclasses.dataclass(frozen=True)
 class StagesChoice:
-    """The stages that were chosen for a fit.
+    """The stages chosen for a fit.
 
     **Arguments:**
 
@@ -58,11 +58,11 @@ class StagesChoice:
 def choose_stages(functional: Functional) -> StagesChoice:
     """Choice of the stages for the unknowns of a functional, with the reason.
 
-    Many unknowns (a field), or an adjoint without tangents, take L-BFGS. If all fields have priors, Gauss-Newton with
-    conjugate gradients follows, which converges. Few unknowns take Levenberg-Marquardt. If the guess is far from the
-    data, stages on windows or on the beginning of the record come first. In a short record the initial state may be held
-    at first. Numbers beside an unknown initial field are fitted first, from the guess of the field. If fields are hidden
-    and the guess is far, the trajectory is nudged towards the data, less in each stage.
+    Many unknowns (a field), or an adjoint without tangents, use L-BFGS. If all fields have priors, it is followed by
+    Gauss-Newton with conjugate gradients, which converges. Few unknowns use Levenberg-Marquardt. If the guess is far
+    from the data, stages on windows or on the beginning of the record come first. In a short record the initial state
+    may be held at first. Scalars with an unknown initial field are fitted first, from the guess of the field. If
+    fields are hidden and the guess is far, the trajectory is nudged towards the data, less in each stage.
 
     **Arguments:**
 
@@ -98,7 +98,7 @@ def choose_stages(functional: Functional) -> StagesChoice:
 
 
 def _with_field(functional: Functional) -> StagesChoice | None:
-    """The stages for numbers beside an unknown initial field of many values; None for other unknowns, or recordings."""
+    """Stages for scalars with a large unknown initial field; None for other unknowns, or for recordings."""
     if not isinstance(functional, Functional):
         return None
     numbers, states = functional.controls.without_states, functional.controls.states.items
@@ -135,11 +135,11 @@ def _with_field(functional: Functional) -> StagesChoice | None:
 
 
 def _with_state(functional: Functional, few: str) -> StagesChoice:
-    """The stages for numbers and a free initial state.
+    """Stages for scalars and a free initial state.
 
-    A state taken from noisy data can blow up, or move far from the data, before the record ends. Over a short part of
-    the record it cannot. In a record of few frames the numbers are fitted before the state is free, if the numbers cause
-    the misfit.
+    From a state taken from noisy data, the trajectory can blow up, or move far from the data, before the record ends.
+    Over a short part of the record it cannot. In a record of few frames the scalars are fitted before the state is
+    freed, if the scalars cause the misfit.
     """
     ts, unit = functional.observations.ts, with_space(functional.problem.system.time_unit)
     whole = Stage(LevenbergMarquardt())
@@ -163,7 +163,7 @@ def _with_state(functional: Functional, few: str) -> StagesChoice:
 
 
 def _begins_right(functional: Functional) -> bool:
-    """Test for a guess that fits the first frame far better than the whole record."""
+    """True if a guess fits the first frame far better than the whole record."""
     residuals, k = weighted(functional, functional.theta0), functional.observations.first_frame
     masks = [np.asarray(functional.observations.mask[name]) for name in residuals]
     begin = {n: x[0, k : k + 1] for n, x in residuals.items()}
@@ -173,7 +173,7 @@ def _begins_right(functional: Functional) -> bool:
 
 
 def _windows(functional: Functional) -> list[float]:
-    """The lengths of windows that grow to the whole record; none if they cannot help.
+    """Lengths of windows that grow to the whole record; empty if windows cannot help.
 
     They help if the whole state was observed and the guess is far from the data.
     """
@@ -193,7 +193,7 @@ def _windows(functional: Functional) -> list[float]:
 
 
 def _far(functional: Functional, share: float) -> bool:
-    """Test for a guess that misses more than a fraction of the variation of the data, or blows up."""
+    """True if a guess leaves more than a fraction of the data's variation unexplained, or blows up."""
     missed = sum_of_squares(weighted(functional, functional.theta0))
     data = functional.observations
     values = {n: np.asarray(x) for n, x in data.values.items()}

@@ -1,4 +1,4 @@
-"""Chunks: many evaluations of an optimizer in one compiled loop, between two looks at the clock.
+"""Chunks: many evaluations of an optimizer in one compiled loop, between two checks of the clock.
 
 A chunk takes about a second, or 64 evaluations. Between chunks a fit reports, saves its state and can be interrupted.
 """
@@ -41,7 +41,7 @@ class EvaluationLog(NamedTuple):
 def advance(
     functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array
 ) -> tuple[Array, Carry, EvaluationLog]:
-    """Up to `limit` evaluations inside one compiled loop, and the log of each."""
+    """Run up to `limit` evaluations inside one compiled loop; returns their number, the carry and the log."""
     return _ADVANCE(functional, _with_arrays(optimizer), carry, limit)
 
 
@@ -63,7 +63,7 @@ _ADVANCE = Program(_advance, lambda functional, *_: functional.state_size)
 
 
 def _with_arrays(optimizer: AbstractOptimizer) -> AbstractOptimizer:
-    """The optimizer with arrays for its numbers, so that stages with other tolerances share a program."""
+    """The optimizer with its numbers as arrays, so that stages with other tolerances share a program."""
 
     def array(x: Any) -> Any:
         return jax.device_put(x) if isinstance(x, float) else x
@@ -79,7 +79,7 @@ def empty_log(functional: AbstractObjective) -> EvaluationLog:
 
 
 def _next_carry(optimizer: AbstractOptimizer, carry: Carry, evaluation: Evaluation) -> tuple[Carry, Array]:
-    """The carry after an optimizer was given an evaluation of the point that it proposed, and whether it was accepted."""
+    """The carry after an optimizer has received the evaluation of its proposed point, and whether the point was accepted."""
     theta = optimizer.ask(carry.state)
     state, accepted = optimizer.tell(carry.state, evaluation)
     reached, value = optimizer.best(state, theta, evaluation.value)
@@ -95,7 +95,7 @@ def _next_carry(optimizer: AbstractOptimizer, carry: Carry, evaluation: Evaluati
 def _logged(
     optimizer: AbstractOptimizer, carry: Carry, log: EvaluationLog, i: Array, evaluation: Evaluation
 ) -> tuple[Carry, EvaluationLog]:
-    """The carry and the log after an optimizer was given an evaluation of the point that it proposed."""
+    """The carry and the log after an optimizer has received the evaluation of its proposed point."""
     theta = optimizer.ask(carry.state)
     carry, accepted = _next_carry(optimizer, carry, evaluation)
     log = EvaluationLog(
@@ -111,7 +111,7 @@ def _logged(
 def advance_unlogged(
     functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: Array
 ) -> tuple[Array, Carry]:
-    """Up to `limit` evaluations inside one loop, without a log, for programs of many fits."""
+    """Run up to `limit` evaluations inside one loop, without a log, for programs of many fits."""
 
     def body(loop: tuple[Array, Carry]) -> tuple[Array, Carry]:
         return loop[0] + 1, _next_carry(optimizer, loop[1], optimizer.evaluate(functional, loop[1].state))[0]
@@ -127,7 +127,7 @@ _BEGIN = Program(lambda optimizer, theta, box: optimizer.init(theta, box))
 def one_by_one(
     evaluated: Any, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
 ) -> tuple[int, Carry, EvaluationLog]:
-    """Up to `limit` evaluations one after the other, by `evaluated`, and the log of each."""
+    """Run up to `limit` evaluations one after the other by `evaluated`, with the log of each."""
     taken, log, numbered = 0, jax.tree.map(np.array, empty_log(functional)), _with_arrays(optimizer)
     while taken < limit and not bool(carry.done):
         evaluation, theta = optimizer.evaluate(evaluated, carry.state), optimizer.ask(carry.state)
@@ -140,12 +140,12 @@ def one_by_one(
 
 
 def power_of_two(rate: float) -> int:
-    """The number of evaluations in about a second, rounded down to a power of two."""
+    """Number of evaluations in about a second, rounded down to a power of two."""
     return 2 ** int(np.log2(min(max(rate, 1.0), MOST)))
 
 
 def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> float:
-    """The round-off of J over sqrt(2 J): in float64 about the round-off of a datum over sigma, in float32 as measured."""
+    """Round-off of J over sqrt(2 J): in float64 about the round-off of a datum over sigma, in float32 as measured."""
     data, eps = functional.observations, jnp.finfo(jnp.float64).eps
     coarser = float(jnp.finfo(precision(functional.problem.y0)).eps / eps)
     if coarser <= 1:
@@ -160,7 +160,7 @@ def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> floa
 
 
 def first_carry(functional: AbstractObjective, optimizer: AbstractOptimizer, theta: Float[Array, " p"]) -> Carry:
-    """The state of an optimizer before its first evaluation."""
+    """The carry with the state of an optimizer before its first evaluation."""
     values = np.asarray(functional.observed_values + functional.continuity_values or np.inf, float)
     each = functional.no_equations if optimizer.tangents else None
     noise = np.asarray(_round_off(functional, jnp.asarray(theta)))

@@ -1,4 +1,4 @@
-"""The driver that evaluates a functional by a loop over pieces of the record, beside the one that holds it whole."""
+"""The driver that evaluates a functional piece by piece along the record."""
 
 from collections.abc import Callable, Sequence
 
@@ -30,14 +30,14 @@ OpenFile = Callable[[Sequence[jax.ShapeDtypeStruct], int], CheckpointStore]
 
 
 class Hosted(AbstractDriver):
-    """The driver that runs piece by piece with checkpoints outside the device.
+    """The driver that runs piece by piece, with checkpoints outside the device.
 
-    For records whose checkpoints do not fit into the device. Not for many recordings at once, or for what `Traced` can
-    hold, because it is slower.
+    For records whose checkpoints do not fit into the device. Not for many recordings at once, or for problems that
+    `Traced` can hold, because it is slower.
 
     **Arguments:**
 
-    - `device`: the memory that may be used on the device, such as "64 MB", or in bytes; default "1 GB".
+    - `device`: the memory limit on the device, such as "64 MB", or in bytes; default "1 GB".
     - `host`: the memory for checkpoints in the host; default "4 GB".
     - `file`: the space for checkpoints in a file; default 0.
     - `open_file`: opens the file. It is called with the leaves of a state and the number of states, and returns a
@@ -110,7 +110,7 @@ class Hosted(AbstractDriver):
         return self.functional(functional).normal_equations(theta)
 
     def functional(self, functional: AbstractObjective) -> HostedFunctional:
-        """The functional as it is evaluated piece by piece."""
+        """The functional in the form that is evaluated piece by piece."""
         assert isinstance(functional, Functional)
         if self._last is None or self._last[0] is not functional:
             self.close()
@@ -123,7 +123,7 @@ class Hosted(AbstractDriver):
             self._last = None
 
     def course(self, functional: Functional, like: PyTree) -> OffloadPlan:
-        """The plan by which trajectories of a functional run within the budgets.
+        """The plan for trajectories of a functional within the memory budgets.
 
         **Arguments:**
 
@@ -135,7 +135,7 @@ class Hosted(AbstractDriver):
         return plan_offload(grid.intervals, grid.length, self._room(functional, like), slots)
 
     def _room(self, functional: Functional, like: PyTree) -> int:
-        """The number of states that the device holds beside what differentiating takes."""
+        """Number of states that fit on the device in addition to the memory for differentiation."""
         work, one = self._trial(functional).working, state_bytes(like)
         room = int((self.device - work) // one)
         if room < 2:
@@ -146,7 +146,7 @@ class Hosted(AbstractDriver):
         return room
 
     def _trial(self, functional: Functional) -> Trial:
-        """The cost of a step, measured once: it does not depend on the record."""
+        """Cost of a step, measured once, since it does not depend on the record."""
         if self._tried is None:
             self._tried = trial(functional)
         return self._tried

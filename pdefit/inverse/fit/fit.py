@@ -1,4 +1,4 @@
-"""Running a fit: stages of optimizers over one functional, with the best point kept and every evaluation recorded."""
+"""The fit: stages of optimizers over one functional, with the best point kept and every evaluation recorded."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def fit(
     resume: RunState | None = None,
     driver: AbstractDriver | None = None,
 ) -> Fit[Objective]:
-    """Fit of a functional, stage by stage; each stage starts from the best point of the stage before.
+    """Fit a functional stage by stage; each stage starts from the best point of the previous one.
 
     **Arguments:**
 
@@ -43,11 +43,10 @@ def fit(
     - `stages`: optimizers, or stages with windows and weights of their own; by default the stages of `choose_stages`.
     - `theta`: the start of the fit in search space, (p,); default the guess of the functional. A start outside the bounds
       is moved onto them. A fit from another start compiles nothing new.
-    - `max_iterations`: a bound on the evaluations of all stages together; by default there is none.
+    - `max_iterations`: a bound on the evaluations of all stages together; default unlimited.
     - `callback`: a function called after every chunk of about a second. If it raises `KeyboardInterrupt`, or at Ctrl-C,
       the fit ends with the best point so far.
-    - `resume`: a state that a callback saved in an earlier call with the same functional and stages. The fit continues
-      from it.
+    - `resume`: a state that a callback saved in an earlier call with the same functional and stages, to continue from.
     - `driver`: the evaluation of the functional, `Traced()` (the default) or `Hosted()`.
 
     **Errors:** PdefitError if the loss is not finite at the first guess.
@@ -89,16 +88,16 @@ def fit(
 
 
 def first_functional(functional: Objective, stages: Sequence[Stage]) -> Objective:
-    """The functional that the first stage minimises."""
+    """The functional of the first stage."""
     return with_windows(functional, stages[0].formulation)
 
 
 def restored(functional: Objective, stages: Sequence[Stage], state: RunState) -> tuple[Objective, Float[Array, " p"]]:
-    """The functional that a saved fit minimised last, and its best point.
+    """The last functional of a saved fit, and its best point.
 
     **Arguments:**
 
-    - `functional`, `stages`: as of `fit`.
+    - `functional`, `stages`: as in `fit`.
     - `state`: the saved state.
     """
     run = FitRun(functional, stages, Traced())

@@ -18,17 +18,17 @@ _FIRST, _DECADES = 0.05, 4.0
 class PredictedVariance:
     """The variance constant^2 + gain * m + (relative * m)^2 of a measured value whose expected value is m.
 
-    For counts (`Poisson`) and for noise that grows with the signal (`Proportional`). With a gain of 1 it is the variance
-    m + m^2 / k of the negative binomial, for overdispersed counts, with k = 1 / relative^2. Not for noise of one size,
-    which is sigma; nor for factors, whose logarithm is normal.
+    For counts (`Poisson`) and for noise that grows with the signal (`Proportional`). With a gain of 1 it is the
+    variance m + m^2 / k of the negative binomial, for overdispersed counts, with k = 1 / relative^2. Not for noise of
+    constant size, which is sigma; nor for multiplicative noise with a normal logarithm.
 
     **Arguments:**
 
-    - `constant`: the standard deviation of what does not depend on the signal, in the unit of the values.
+    - `constant`: the standard deviation of the signal-independent part, in the unit of the values.
     - `gain`: the variance for each unit of the signal, in the unit of the values.
-    - `relative`: the standard deviation as a part of the signal.
+    - `relative`: the standard deviation of the proportional part, relative to the signal.
 
-    None stands for a number that is estimated from residuals.
+    None stands for a part that is estimated from residuals.
     """
 
     constant: float | None = 0.0
@@ -49,11 +49,11 @@ class PredictedVariance:
 
     @property
     def is_estimated(self) -> bool:
-        """A test for a part that is estimated from residuals."""
+        """True if a part is estimated from residuals."""
         return None in self._parts
 
     def at_data(self, values: Float[np.ndarray, "..."], mask: Bool[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """Standard deviations by the values themselves, to begin a fit with.
+        """Standard deviations evaluated at the data, for the start of a fit.
 
         **Arguments:** `values`, `mask`: the measured values, and whether each is known.
         """
@@ -64,7 +64,7 @@ class PredictedVariance:
         return PredictedVariance(*begin).sigma(np.maximum(np.abs(values), least))
 
     def sigma(self, predicted: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-        """Standard deviations of values with the predicted signal.
+        """Standard deviations evaluated at the predicted signal.
 
         **Arguments:** `predicted`: the signal, in the unit of the values. Negative values count as zero.
         """
@@ -76,13 +76,13 @@ class PredictedVariance:
     def estimated(
         self, predicted: Float[np.ndarray, " n"], residuals: Float[np.ndarray, " n"], unknowns: int | float
     ) -> "PredictedVariance":
-        """The same with all parts known: those that make the residuals most likely, as normal deviates.
+        """The variance with its unknown parts estimated by maximum likelihood of normal residuals.
 
         **Arguments:**
 
-        - `predicted`, `residuals`: the signal and what was measured beside it, (n,).
-        - `unknowns`: the fitted numbers that these values determine, by which residuals are too small: the trace of the
-          hat matrix over them.
+        - `predicted`, `residuals`: the signal and the residuals of the values, (n,).
+        - `unknowns`: the degrees of freedom used up by the fit of these values, which makes residuals too small: the
+          trace of the hat matrix over them.
 
         Source: M. Davidian, R. J. Carroll (1987), doi:10.1080/01621459.1987.10478543.
         """
@@ -121,15 +121,15 @@ class PredictedVariance:
 
 
 def Poisson(gain: float = 1.0, constant: float = 0.0) -> PredictedVariance:
-    """The variance of counts, which is their expected value.
+    """The variance of counts, which equals their expected value.
 
-    For photons, cells, cases. With `gain` and `constant` for the grey values of a camera. Repeated weighted fits end at
-    the most likely numbers of Poisson counts, and their matrix is the Fisher information.
+    For photons, cells, cases. `gain` and `constant` serve the grey values of a camera. Repeated weighted fits converge
+    to the maximum likelihood for Poisson counts, and their matrix is the Fisher information.
 
     **Arguments:**
 
-    - `gain`: the values for one count; default 1.
-    - `constant`: the standard deviation of the noise of reading, in the unit of the values; default 0.
+    - `gain`: the value of one count; default 1.
+    - `constant`: the standard deviation of the readout noise, in the unit of the values; default 0.
 
     Source: J. Nelder, R. Wedderburn (1972), doi:10.2307/2344614.
     """
@@ -139,16 +139,17 @@ def Poisson(gain: float = 1.0, constant: float = 0.0) -> PredictedVariance:
 def Proportional(relative: float | None = None, constant: float | None = None) -> PredictedVariance:
     """The variance of noise that grows with the signal, above a constant noise.
 
-    For concentrations and intensities over decades. Estimated by default, which takes some hundred values.
+    For concentrations and intensities over decades. Its parts are estimated by default, which takes some hundred
+    values.
 
     **Arguments:**
 
-    - `relative`: the standard deviation as a part of the signal; None (the default) estimates it.
+    - `relative`: the standard deviation relative to the signal; None (the default) estimates it.
     - `constant`: the standard deviation of the rest, in the unit of the values; None (the default) estimates it.
     """
     return PredictedVariance(constant=constant, relative=relative)
 
 
 def _begin(size: float) -> tuple[float, float, float]:
-    """Constant, gain and relative noise of values of a size, if nothing else is known."""
+    """Initial constant, gain and relative noise for values of a given size."""
     return _FIRST * size, _FIRST**2 * size, _FIRST

@@ -33,7 +33,7 @@ class Prediction:
     **Arguments:**
 
     - `ts`: the times, (T,), in the system's time unit.
-    - `values`: for each observed variable its prediction through the instrument, (T, ...), in the unit of the data. NaN
+    - `values`: the prediction of each observed variable through the instrument, (T, ...), in the unit of the data; NaN
       at points that were not measured.
     - `coords`: for each variable its axes and its unit.
     - `states`: the states of the model, with time as leading axis (T, ...); None by default.
@@ -55,15 +55,14 @@ def predict(
         later = pdefit.predict(found, times=[10.0, 11.0, 12.0])    # between its frames, or beyond it: a forecast
         error = there.values["u"] - functional.observations.values["u"]
 
-    Divided by sigma, `error` is the residual of the fit. Times that were left out of the fit are predicted too.
+    `error` divided by sigma is the residual of the fit. Times held out of the fit are predicted too.
 
     **Arguments:**
 
     - `fit`: the result of `pdefit.fit`. For many recordings a list of predictions is returned, one for each.
     - `times`: increasing times (T,), in the system's time unit, not before the start of the trajectory. A record of
-      observations gives its times and the points that were measured. Default: the times and points of the record of the
-      fit.
-    - `places`: new points for variables that `At` observes, (n, d), in the unit of the grid's lengths.
+      observations gives its times and measured points. Default: the times and points of the fitted record.
+    - `places`: new points for variables observed by `At`, (n, d), in the grid's unit of length.
     - `states`: whether states are returned, too; default False. A film of fields may be much larger than its data.
     """
     made = [_prediction(part.functional, part.problem, times, places, states) for part in fit.recordings]
@@ -102,7 +101,7 @@ def _prediction(
 
 
 def _moved(observe: AbstractObservationOperator, points: Mapping[str, Array]) -> AbstractObservationOperator:
-    """The instrument without its fixed points, so that new points can be placed."""
+    """The instrument without its fixed points, so that new points can be used."""
     parts = observe.operators if isinstance(observe, Compose) else (observe,)
     if not any(isinstance(part, At) for part in parts):
         raise PdefitError(f"places expects an instrument at points (At), but the fit has {type(observe).__name__}")
@@ -113,22 +112,22 @@ def _moved(observe: AbstractObservationOperator, points: Mapping[str, Array]) ->
 def predictions(
     functional: Functional, problem: Problem, record: Observations
 ) -> Iterator[tuple[PyTree, dict[str, np.ndarray]]]:
-    """The state at each time of a record, and what the instrument makes of it.
+    """The state at each time of a record, and its observation by the instrument.
 
-    **Arguments:** `functional`, `problem` as of `states_at`, and the `record` with its times and points.
+    **Arguments:** `functional`, `problem`: as in `states_at`; `record`: the record with its times and points.
     """
     for i, state in enumerate(states_at(functional, problem, record.ts)):
         yield state, observe(problem, record, i, state)
 
 
 def states_at(functional: Functional, problem: Problem, ts: np.ndarray) -> Iterator[PyTree]:
-    """The states of a fitted model at given times, one after the other. Few are held in memory.
+    """States of a fitted model at given times, one after the other. Few are held in memory.
 
-    Every trajectory of the fit goes on to the start of the next, and the last one beyond the record.
+    Every trajectory of the fit runs to the start of the next one, and the last one beyond the record.
 
     **Arguments:**
 
-    - `functional`: of the fit.
+    - `functional`: the functional of the fit.
     - `problem`: the fitted model, such as `functional.at(theta)`.
     - `ts`: the times, increasing, (T,), in the system's time unit.
     """
@@ -152,7 +151,7 @@ def _observation(problem: Problem, t: Array, y: PyTree, positions: dict[str, Arr
 
 
 def observe(problem: Problem, record: Observations, i: int, y: PyTree) -> dict[str, np.ndarray]:
-    """The observation of a state by the instrument of a problem; NaN at points of a frame that hold no measurement.
+    """Observation of a state by the instrument of a problem; NaN at points of a frame without a measurement.
 
     **Arguments:**
 

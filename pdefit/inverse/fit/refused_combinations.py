@@ -1,4 +1,4 @@
-"""Refusal of choices that do not go together, by their types, before anything is read, built or compiled."""
+"""Refusal of incompatible choices by their types, before anything is read, built or compiled."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
@@ -28,18 +28,18 @@ Kind = Literal["recordings", "members", "starts", "starts if needed", "bootstrap
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """The choices of a fit, as far as they are known. Of objects the types count, and not the numbers in them.
+    """The choices of a fit, as far as known. Only the types of objects matter, not their values.
 
     **Arguments:**
 
-    - `kinds`: what the run is beside one fit of one recording by one process.
+    - `kinds`: how the run differs from one fit of one recording by one process.
     - `resampled`: the kind of a bootstrap.
-    - `system`: the class of the equations; None where it is not known yet.
-    - `solver`: the solver; None for one that suits the equations.
+    - `system`: the class of the equations; None if not known yet.
+    - `solver`: the solver; None for an automatic choice.
     - `adaptive`: whether steps are adaptive.
     - `open_steps`: whether the size of constant steps is left open.
     - `adjoint`, `driver`, `formulation`, `observe`: the strategies of the fit.
-    - `stages`: the stages; none for those that suit the unknowns.
+    - `stages`: the stages; empty for an automatic choice.
     - `states`: the kinds of the unknown states, `initial` and `node`.
     - `begins_before`: whether trajectories begin before the first frame.
     """
@@ -60,9 +60,9 @@ class Choices:
 
     @staticmethod
     def of(objective: AbstractObjective, stages: Sequence[Stage] = (), *kinds: Kind, **known: Any) -> "Choices":
-        """The choices of an objective.
+        """Choices of an objective.
 
-        **Arguments:** `stages`, `kinds` and further ones by name: what an objective does not hold.
+        **Arguments:** `objective`; `stages`, `kinds` and named entries: the choices that it does not hold.
         """
         of_many: tuple[Kind, ...] = () if isinstance(objective, Functional) else ("recordings",)
         return Choices(
@@ -81,7 +81,7 @@ class Choices:
 
 
 def refusal(choices: Choices) -> str:
-    """The sentence that says why choices do not go together; empty where they do.
+    """The reason why choices are incompatible, as a sentence; empty if they are compatible.
 
     **Arguments:** `choices`: their types.
     """
@@ -89,7 +89,7 @@ def refusal(choices: Choices) -> str:
 
 
 def refuse(choices: Choices) -> None:
-    """Raise `PdefitError` for choices that do not go together.
+    """Raise `PdefitError` if choices are incompatible.
 
     **Arguments:** `choices`: their types.
     """
@@ -122,7 +122,7 @@ def _refusals(c: Choices) -> Iterator[str]:
 
 
 def _of_one_fit(c: Choices) -> Iterator[str]:
-    """Sentences about the numerics of a fit, and what evaluates it."""
+    """Reasons against the numerics of a fit, and against its evaluation."""
     if c.adaptive and c.solver is not None:
         yield from _message(embedded_method_of, c.solver)
     products = (Collocation, GaussNewtonCG, ArrowGaussNewton)
@@ -151,7 +151,7 @@ def _of_one_fit(c: Choices) -> Iterator[str]:
 
 
 def _of_windows(c: Choices) -> Iterator[str]:
-    """Reasons against windows and nudges whose states the data or the system do not give."""
+    """Reasons against windows and nudges whose states neither data nor system provide."""
     cut = [c.formulation, *(s.formulation for s in c.stages)]
     if isinstance(c.formulation, Segments):
         yield from _message(demand_influence, c.states)
@@ -182,7 +182,7 @@ def _nudge(formulation: AbstractFormulation | None) -> bool:
 
 
 def _message(demand: Callable, *given: Any) -> Iterator[str]:
-    """The message of a function of types that refuses some of them; empty if it accepts."""
+    """The message with which a function of types refuses them; empty if it accepts."""
     try:
         demand(*given)
     except PdefitError as error:

@@ -29,14 +29,14 @@ _OFTEN, _SELDOM = 16, 8
 
 @dataclasses.dataclass
 class StepWatch:
-    """The steps of one fit: adaptive ones, which are frozen, and constant ones that were left open.
+    """Steps of one fit: frozen adaptive steps, or constant steps whose size was left open.
 
-    For adaptive steps `error` is that at the best point, 1 at the tolerance, and `chosen` what it was when they were
-    chosen. Both are None if steps are constant. For constant steps `unstable` is whether the best point needs new steps,
-    and `blown_up` whether the model blows up at the guess. `stable` is the stable step of explicit Euler that they were
-    chosen for, None if they were chosen at the guess; `halved` is whether they are smaller than it demands.
+    For adaptive steps `error` is their error at the best point, 1 at the tolerance, and `chosen` their error when they
+    were chosen. Both are None if steps are constant. For constant steps `unstable` is whether the best point needs new
+    steps, and `blown_up` whether the model blows up at the guess. `stable` is the stable step of explicit Euler for
+    which they were chosen, None if they were chosen at the guess; `halved` is whether they were halved below it.
 
-    The methods take the objective in force and a point theta, (p,).
+    The methods take the present objective and a point theta, (p,).
     """
 
     error: float | None = None
@@ -48,13 +48,13 @@ class StepWatch:
 
     @property
     def due(self) -> bool:
-        """Test for steps that no longer suit the best point."""
+        """True if the steps no longer suit the best point."""
         if self.error is None or self.chosen is None:
             return self.unstable or self.blown_up
         return bool(are_due(self.error, self.chosen))
 
     def start(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps that suit theta, and a sentence about a change of constant ones."""
+        """The functional with steps that suit theta, and a sentence about a change of constant steps."""
         if not is_adaptive(functional):
             self.look(functional, theta)
             return self._restep(functional, theta) if self.due or self._grown(functional, theta) else (functional, "")
@@ -70,7 +70,7 @@ class StepWatch:
             self.unstable = not suits(functional, theta)
 
     def _grown(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> bool:
-        """Test for stable steps much larger than the steps of the stages before."""
+        """True if the stable step is much larger than the steps of the previous stages."""
         if self.stable is None or self.halved or functional.asked_dt is not None:
             return False
         try:
@@ -79,29 +79,29 @@ class StepWatch:
             return False
 
     def most(self, functional: AbstractObjective, count: int) -> int | None:
-        """The most evaluations until steps are checked again, after `count` of them; None for any number.
+        """Largest number of evaluations before steps are checked again, after `count` of them; None for unlimited.
 
-        It does not depend on the clock, so that a fit renews its steps at the same points every time.
+        It does not depend on the clock, so that repeated fits renew their steps at the same points.
         """
         if not is_adaptive(functional) and not is_open(functional):
             return None
         return 1 if is_adaptive(functional) or count < _OFTEN else _SELDOM
 
     def looks(self, functional: AbstractObjective, count: int, accepted: bool, done: bool) -> bool:
-        """Test for a point at which steps are checked.
+        """True if steps are checked now.
 
         **Arguments:**
 
         - `functional`: the objective.
         - `count`: the number of evaluations so far.
-        - `accepted`: whether one of the last chunk was accepted.
+        - `accepted`: whether a point of the last chunk was accepted.
         - `done`: whether the optimizer has finished.
         """
         most = self.most(functional, count)
         return most is not None and (accepted if is_adaptive(functional) else done or count % most == 0)
 
     def renew(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps chosen at theta, and a sentence about it; itself if these are the same."""
+        """The functional with steps chosen at theta, and a sentence about it; unchanged if the steps are the same."""
         if self.blown_up:
             self.blown_up = False
             return self._halved(functional, theta)
@@ -151,7 +151,7 @@ class StepWatch:
         return renewed, f"steps renewed, {before}, now {now}"
 
     def applied(self, functional: Objective) -> Objective:
-        """The functional with the constant steps that were chosen last."""
+        """The functional with the constant steps chosen last."""
         return functional if self.stable is None else stepped(functional, self.stable)
 
     def suited(self, functional: Objective, theta: Float[Array, " p"]) -> Objective:
@@ -167,7 +167,7 @@ class StepWatch:
     # --- saving and going on -------------------------------------------------------------------------------------------
 
     def numbers(self) -> dict[str, Any]:
-        """The numbers of this object that a saved state holds."""
+        """Entries of this object in a saved state."""
         return dataclasses.asdict(self)
 
     def restored(self, functional: Objective, numbers: dict[str, Any], arrays: dict[str, np.ndarray]) -> Objective:
@@ -176,8 +176,8 @@ class StepWatch:
         **Arguments:**
 
         - `functional`: the objective.
-        - `numbers`: what `numbers` returned.
-        - `arrays`: those of the state.
+        - `numbers`: the result of `numbers`.
+        - `arrays`: the arrays of the state.
         """
         vars(self).update({name: numbers[name] for name in vars(self)})
         if not is_adaptive(functional):
@@ -186,7 +186,7 @@ class StepWatch:
 
 
 def are_due(error: ArrayLike, chosen: ArrayLike) -> np.ndarray | np.bool_:
-    """The mask of adaptive steps that no longer suit a point; false if their error is NaN.
+    """Mask of adaptive steps that no longer suit a point; false if their error is NaN.
 
     **Arguments:**
 
@@ -197,12 +197,12 @@ def are_due(error: ArrayLike, chosen: ArrayLike) -> np.ndarray | np.bool_:
 
 
 def saved_grid(arrays: dict[str, np.ndarray], like: TimeGrid) -> TimeGrid:
-    """The frozen steps of a saved state.
+    """Frozen steps of a saved state.
 
     **Arguments:**
 
-    - `arrays`: those of the state.
-    - `like`: the steps that they replace.
+    - `arrays`: the arrays of the state.
+    - `like`: the steps to be replaced.
     """
     start, step, count = (np.asarray(arrays[f"time_grid.{name}"]) for name in ("start", "step", "count"))
     return TimeGrid(start, step, count, step.shape[-1], like.observes_start)

@@ -22,7 +22,7 @@ from pdefit.inverse.problem.problem import Problem
 def saved_weights(
     saved: RunState, observations: Observations
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Float[Array, " p"]]:
-    """The standard deviations before the stage and now, and the point before the stage, of a saved fit.
+    """Standard deviations before the stage and now, and the point before the stage, of a saved fit.
 
     **Errors:** ValueError if these cannot belong to the observations.
     """
@@ -41,14 +41,14 @@ def saved_weights(
 
 
 class Record(NamedTuple):
-    """One evaluation, as the history keeps it.
+    """One evaluation in the history.
 
     **Arguments:**
 
     - `iteration`, `stage`: the numbers of the evaluation and of the stage, from 1.
-    - `loss`, `gradient_norm`: J with the weights and steps in force at the time, and the norm of its gradient.
+    - `loss`, `gradient_norm`: J with the weights and steps of that time, and the norm of its gradient.
     - `accepted`: whether the optimizer accepted the point.
-    - `seconds`: seconds that it took.
+    - `seconds`: the seconds of the evaluation.
     - `theta`: the tabulated elements of theta, or None if there are none.
     - `step_error`: the largest error of adaptive steps, 1 at the tolerance; NaN for constant steps and rejected points.
     """
@@ -64,13 +64,13 @@ class Record(NamedTuple):
 
 
 def records(log: Any, done: int, elapsed: float, before: int, stage: int, step_error: float | None) -> list[Record]:
-    """The records of a chunk of evaluations.
+    """Records of a chunk of evaluations.
 
     **Arguments:**
 
     - `log`: the log of the chunk.
-    - `done`, `elapsed`: the number of its evaluations, and the seconds that they took.
-    - `before`: the number of evaluations before.
+    - `done`, `elapsed`: the number of its evaluations, and their seconds.
+    - `before`: the number of earlier evaluations.
     - `stage`: the number of the stage, from 1.
     - `step_error`: the error of adaptive steps, or None.
     """
@@ -96,14 +96,14 @@ class Fit(Generic[Objective]):
     - `iterations`: the number of all evaluations.
     - `status`: `done` or `interrupted`.
     - `converged`: whether the last optimizer found a minimum.
-    - `seconds`: time spent compiling and evaluating.
-    - `events`: what happened, in sentences.
-    - `equations`: the normal equations at theta, of every group of residuals and of all; None if the fit did not evaluate
-      them.
+    - `seconds`: the time for compilation and evaluation.
+    - `events`: sentences about the events of the fit.
+    - `equations`: the normal equations at theta, of every group of residuals and of all; None if the fit did not
+      evaluate them.
     - `estimated`: the variables whose sigma a stage estimated from residuals.
     - `cost`: the approximate cost of an evaluation of the last optimizer, in forward runs.
-    - `known`: by recording what is known of its data, for the verdict; empty where nobody said it.
-    - `explored`: a sentence about other starts of the fit; empty without any.
+    - `known`: known facts about the data of each recording, for the verdict; empty if none were stated.
+    - `explored`: a sentence about other starts of the fit; empty without other starts.
     """
 
     functional: Objective
@@ -124,7 +124,7 @@ class Fit(Generic[Objective]):
 
     @property
     def problem(self) -> Problem:
-        """The problem at the best point. Of many recordings it has a leading axis on every array."""
+        """The problem at the best point. For many recordings it has a leading axis on every array."""
         return self.functional.at(self.theta)
 
     def _repr_html_(self) -> str:
@@ -143,7 +143,7 @@ class Fit(Generic[Objective]):
 
     @functools.cached_property
     def recordings(self) -> "list[Fit[Functional]]":
-        """The same fit with the functional of one recording and its part of theta, for each recording."""
+        """One fit for each recording, with its functional and its part of theta."""
         parts = self.functional.parts(self.theta)
         if len(parts) == 1:
             return [self]  # pyright: ignore
@@ -158,13 +158,13 @@ class Fit(Generic[Objective]):
 
 
 class Progress(NamedTuple):
-    """A running fit, as a callback is given it after every chunk of evaluations.
+    """A running fit, as passed to a callback after every chunk of evaluations.
 
     **Arguments:**
 
-    - `stage`, `stages`: the number of the stage, from 0, and of all stages.
+    - `stage`, `stages`: the index of the stage, from 0, and the number of stages.
     - `iteration`: the number of evaluations so far, of all stages.
-    - `max_iterations`: the most evaluations of this round.
+    - `max_iterations`: the largest number of evaluations of this round.
     - `loss`: the smallest J of this round.
     - `records`: the evaluations of this chunk.
     - `functional`: the objective of this stage.
@@ -185,18 +185,18 @@ class Progress(NamedTuple):
 
 @dataclasses.dataclass
 class Place:
-    """The place of a fit in its stages, as numbers and text that a file can hold.
+    """The place of a fit in its stages, as numbers and text for a file.
 
     **Arguments:**
 
     - `stage`, `round`, `count`: the stage, the round of reweighting in it, and the evaluations of that round.
     - `iterations`: evaluations of all stages together.
-    - `windows`: the stage whose windows are in force, -1 for the windows of the functional itself.
-    - `windows_before`: the same before this stage.
-    - `settled`: whether reweighting has come to rest.
-    - `watched`: whether growth of the adjoint was explained already.
-    - `events`: what happened, in sentences.
-    - `compiling`, `evaluating`: seconds spent so.
+    - `windows`: the stage whose windows are in use, -1 for the windows of the functional itself.
+    - `windows_before`: `windows` before this stage.
+    - `settled`: whether reweighting has converged.
+    - `watched`: whether growth of the adjoint has been explained.
+    - `events`: sentences about the events.
+    - `compiling`, `evaluating`: the seconds for each.
     """
 
     stage: int = 0
@@ -212,12 +212,12 @@ class Place:
     evaluating: float = 0.0
 
     def as_numbers(self) -> dict[str, Any]:
-        """The place as numbers, flags and lists, which survive JSON."""
+        """The place as numbers, flags and lists, for JSON."""
         return {**dataclasses.asdict(self), "events": list(self.events)}
 
     @classmethod
     def from_numbers(cls, numbers: dict[str, Any]) -> "Place":
-        """The place from which `as_numbers` was called.
+        """The place from the result of `as_numbers`.
 
         **Errors:** ValueError if a number is missing, negative, or of another type.
         """

@@ -1,4 +1,4 @@
-"""Weights of a fit that follow its residuals or its predictions, by which a stage is repeated."""
+"""Weights of a fit that follow its residuals or predictions, through repetitions of a stage."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -24,27 +24,27 @@ _MOST_TANGENTS, _MOST = 200, 2000
 
 
 class AbstractReweight(eqx.Module):
-    """A rule for standard deviations at the end of a round, with which the next one begins."""
+    """A rule for the standard deviations at the end of a round, which the next round uses."""
 
     rounds: eqx.AbstractVar[int]
     tolerance: eqx.AbstractVar[float]
 
     @abc.abstractmethod
     def estimates(self, name: str) -> bool:
-        """A test for a variable whose sigma residuals decide. It then says nothing about the model any more.
+        """True if residuals determine the sigma of a variable, which then tells nothing about the model.
 
         **Arguments:** `name`: the variable.
         """
 
     @abc.abstractmethod
     def _one(self, functional: Functional, theta: Array, known: Any) -> tuple[Functional, float, list[str]]:
-        """One recording with new sigma, the largest relative change, and what sigma follows, in words.
+        """One recording with new sigma, the largest relative change, and the basis of sigma, in words.
 
-        **Arguments:** `functional`, `theta`: of this recording; `known`: what `_of_each` finds for it.
+        **Arguments:** `functional`, `theta`: this recording's; `known`: its entry of `_of_each`.
         """
 
     def _of_each(self, objective: AbstractObjective, theta: Array) -> Sequence[Any]:
-        """For each recording what only all of them tell; by default nothing."""
+        """For each recording the quantities that only all recordings determine; by default none."""
         return [None for _ in objective.parts(theta)]
 
     def apply(self, functional: Objective, theta: Array) -> tuple[Objective, float, list[str]]:
@@ -55,7 +55,7 @@ class AbstractReweight(eqx.Module):
         - `functional`: the objective.
         - `theta`: the point at which residuals are taken, (p,).
 
-        **Returns:** the objective, the largest relative change, and what sigma follows, in words.
+        **Returns:** the objective, the largest relative change, and the basis of sigma, in words.
         """
         changes, words, known = list[float](), dict[str, None](), iter(self._of_each(functional, theta))
 
@@ -71,16 +71,15 @@ class AbstractReweight(eqx.Module):
 class Reweight(AbstractReweight):
     """Iteratively reweighted least squares: sigma is the root mean square residual, at least the measured sigma.
 
-    A model that leaves something out misfits some observations by more than their noise. This keeps them from
-    dominating. Residuals contain the noise, so the two are not added. Gaps between segments keep their standard
-    deviation.
+    An incomplete model misfits some observations by more than their noise. The rule keeps them from dominating.
+    Residuals contain the noise, so the two are not added. Gaps between segments keep their standard deviation.
 
     **Arguments:**
 
-    - `axes`: the axes of a variable, after time, whose entries have a residual level of their own (such as the bodies).
-      One level is shared along the remaining axes. By default there are no such axes.
-    - `rounds`: the most rounds; default 10.
-    - `tolerance`: ends the rounds when no sigma changes by more than this part; default 0.02.
+    - `axes`: the axes of a variable, after time, with a separate residual level for each index (such as bodies). The
+      level is shared along the other axes. By default there are no such axes.
+    - `rounds`: the largest number of rounds; default 10.
+    - `tolerance`: the rounds end when no sigma changes by more than this fraction; default 0.02.
     """
 
     axes: tuple[int, ...] = eqx.field(converter=tuple, default=())
@@ -110,19 +109,19 @@ class Reweight(AbstractReweight):
 class ByPrediction(AbstractReweight):
     """Standard deviations of some variables that follow the prediction, as for counts.
 
-    Alternates fits at fixed weights with new weights (iteratively reweighted least squares). They settle at the solution
-    of the likelihood equations: for counts that is the maximum of the likelihood, and the Gauss-Newton matrix is the
-    Fisher information. Members, which are many fits in one program, do not take it.
+    Fits at fixed weights alternate with new weights (iteratively reweighted least squares). They converge to the
+    solution of the likelihood equations: for counts that is the maximum of the likelihood, and the Gauss-Newton matrix
+    is the Fisher information. Members, which are many fits in one program, do not support it.
 
     **Arguments:**
 
     - `variables`: the variance of each variable.
-    - `rounds`: the most rounds; default 20.
-    - `tolerance`: ends the rounds when no sigma changes by more than this part; default 0.001.
+    - `rounds`: the largest number of rounds; default 20.
+    - `tolerance`: the rounds end when no sigma changes by more than this fraction; default 0.001.
     - `shared`: the variables whose estimated parts all recordings share. By default each recording has its own.
 
-    An estimated part is corrected for the degrees of freedom that its values determine. A shared unknown counts once over
-    all variables and recordings.
+    An estimated part is corrected for the degrees of freedom that its values determine. A shared unknown counts once
+    over all variables and recordings.
     """
 
     variables: tuple[tuple[str, PredictedVariance], ...] = eqx.field(
@@ -178,7 +177,7 @@ class ByPrediction(AbstractReweight):
 
 
 def _predicted(functional: Functional, theta: Array) -> dict[str, np.ndarray]:
-    """Predictions of every variable, also of values that were not measured, (S, I, ...)."""
+    """Predictions of every variable, including values that were not measured, (S, I, ...)."""
     data = functional.observations
     nothing = {n: jnp.zeros_like(x) for n, x in data.values.items()}
     everywhere = {n: jnp.ones_like(x) for n, x in data.mask.items()}
@@ -194,14 +193,14 @@ def _unweighted(functional: Functional, theta: Array) -> dict[str, np.ndarray]:
 
 
 def unknowns_by_variable(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[dict[str, float]]:
-    """The trace of the hat matrix over the values of each variable, for each recording.
+    """Trace of the hat matrix over the values of each variable, for each recording.
 
         t_v = tr(A^-1 J_v^T J_v),    A = J_r^T J_r
 
-    J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, residuals
-    of priors included. Elements at a bound are left out of both. So all t_v add up to the number of unknowns that the
-    data determine: a shared unknown counts once, and an unknown that one variable alone depends on counts there. With
-    more than 200 tangents the matrices are too dear, and each variable has a share of the unknowns in proportion to its
+    J_v is the Jacobian of the weighted residuals of variable v, and A the Gauss-Newton matrix of all residuals, priors
+    included. Elements at a bound are left out of both. So all t_v sum to the number of unknowns that the data
+    determine: a shared unknown counts once, and an unknown that affects one variable only counts there. With more than
+    200 tangents the matrices are too expensive, and each variable gets a share of the unknowns in proportion to its
     values.
 
     **Arguments:**

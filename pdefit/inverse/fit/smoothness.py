@@ -1,12 +1,12 @@
-"""The smoothness of unknown fields, chosen by the data: the prior of their modes that makes the data most probable.
+"""Smoothness of unknown fields, estimated from the data: the prior of their modes with maximum evidence.
 
-The coefficient of a mode of wave number k is expected to be zero, with standard deviation
+The coefficient of a mode with wave number k has mean zero and standard deviation
 
     amplitude * exp(-length * k)
 
-The mean of the field has no prior. Amplitude, length and the size of the noise maximise the evidence, the probability of
-the data with all unknowns integrated out, of the model linearised at a point. A noise of its own keeps the prior from
-mattering where data have hardly any, whatever standard deviation they were given.
+The mean of the field has no prior. Amplitude, length and the size of the noise maximise the evidence, the probability
+of the data with all unknowns integrated out, of the model linearised at a point. The noise is a free parameter, so that
+a wrong stated sigma does not distort the prior.
 
 Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415.
 """
@@ -37,7 +37,7 @@ Equations = tuple[Float[np.ndarray, ""], Float[np.ndarray, " p"], Float[np.ndarr
 
 
 class Smoothness(NamedTuple):
-    """The smoothness that the data prefer.
+    """Smoothness with maximum evidence.
 
     **Arguments:**
 
@@ -54,7 +54,7 @@ class Smoothness(NamedTuple):
 def choose_smoothness(
     functional: AbstractObjective, theta: Float[Array, " p"], normal_equations: Callable
 ) -> Smoothness | None:
-    """The smoothness that the data prefer at a point; None without modes, or if the model blows up.
+    """Smoothness with maximum evidence at a point; None without modes, or if the model blows up.
 
     **Arguments:**
 
@@ -77,7 +77,7 @@ def choose_smoothness(
 
 
 class _Evidence:
-    """The evidence of a linearised model as a function of the logarithms of noise, amplitudes and decays."""
+    """Evidence of a linearised model as a function of the logarithms of noise, amplitudes and decays."""
 
     def __init__(self, controls: Controls, theta: np.ndarray, equations: Equations, values: int):
         (self.value, gradient, matrix), self.theta, held = equations, theta, controls.bounds.at(theta)
@@ -92,7 +92,7 @@ class _Evidence:
         self.waves = [x / most for x, most in zip(waves, self.largest, strict=True)]
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """The logarithms at the largest evidence, and the weights (p,) in units of the noise."""
+        """Logarithms at maximum evidence, and the weights (p,) in units of the noise."""
         noise, first = 0.5 * np.log(max(2 * self.value / self.values, np.finfo(float).tiny)), self._amplitudes()
         bounds = [tuple(noise + np.array(_NOISE)), *(tuple(a + np.array(_AMPLITUDE)) for a in first)]
         bounds += [(0.0, 3 * _MOST)] * len(first)
@@ -102,21 +102,21 @@ class _Evidence:
         return logarithms, self._precisions(logarithms) * np.exp(logarithms[0])
 
     def _amplitudes(self) -> list[float]:
-        """The logarithm of a first amplitude of each field: from its coefficients after a step of each field alone."""
+        """Logarithm of a first amplitude of each field, from its coefficients after a step of each field alone."""
         felt = np.diag(self.matrix)
         at = self.theta - self.gradient / np.where(felt > 0, felt, np.inf)
         sizes = [np.sum(felt[s] * at[s] ** 2) / max(np.sum(felt[s]), np.finfo(float).tiny) for _, s in self.fields]
         return [0.5 * np.log(x) if x > 0 else 0.0 for x in sizes]
 
     def _precisions(self, x: np.ndarray) -> np.ndarray:
-        """One over the prior's standard deviation of every element of theta; 0 for those without a prior."""
+        """Reciprocal of the prior's standard deviation for every element of theta; 0 without a prior."""
         precisions, n = np.zeros(self.theta.size), len(self.fields)
         for (_, span), waves, amplitude, decay in zip(self.fields, self.waves, x[1 : n + 1], x[n + 1 :], strict=True):
             precisions[span] = np.where(waves > 0, np.exp(np.minimum(decay * waves, _MOST) - amplitude), 0.0)
         return precisions
 
     def _minimum(self, weights: np.ndarray) -> tuple[float, np.ndarray, float, np.ndarray]:
-        """J with a prior at its minimum, the step there, ln det A of A = J_r^T J_r + prior, and A."""
+        """J with a prior at its minimum, the step to it, ln det A of A = J_r^T J_r + prior, and A."""
         matrix, gradient = self.matrix + np.diag(weights**2), self.gradient + weights**2 * self.theta
         size = np.sqrt(np.where(np.diag(matrix) > 0, np.diag(matrix), 1.0))
         # a little more on the diagonal, for what neither data nor prior determine
@@ -137,13 +137,13 @@ class _Evidence:
         return self.degrees * x[0] + max(value, 0.0) * np.exp(-2 * x[0]) + determinant / 2 - prior
 
     def moved(self, weights: np.ndarray) -> float:
-        """The way of the estimate to the minimum with these weights, in its standard errors."""
+        """Distance of the estimate from the minimum with these weights, in its standard errors."""
         _, step, _, matrix = self._minimum(weights)
         noise = 2 * self.value / max(self.values, 1)
         return float(np.sqrt(max(step @ matrix @ step, 0.0) / max(noise, np.finfo(float).tiny)))
 
     def in_words(self, x: np.ndarray) -> str:
-        """The values behind the logarithms."""
+        """Amplitudes, lengths and noise for given logarithms, as text."""
         n = len(self.fields)
         each = zip(self.fields, self.largest, x[1 : n + 1], x[n + 1 :], strict=True)
         parts = [

@@ -33,11 +33,11 @@ class Stage:
     **Arguments:**
 
     - `optimizer`: the method.
-    - `max_iterations`: a bound on its evaluations; default 100.
-    - `formulation`: cuts the record in another way than the fit's own, such as windows that grow stage by stage.
-      `Single()` fits one trajectory. By default the stage before decides.
-    - `reweight`: repeats the stage with the standard deviations that its residuals or its predictions suggest; by default
-      it is not repeated.
+    - `max_iterations`: the largest number of its evaluations; default 100.
+    - `formulation`: a cut of the record that differs from the fit's own, such as windows that grow stage by stage.
+      `Single()` fits one trajectory. By default the previous stage decides.
+    - `reweight`: repeats the stage with standard deviations from its residuals or predictions; by default there is no
+      repetition.
     - `stop`: a rule that may end the stage before the optimizer converges; by default there is none.
     """
 
@@ -48,18 +48,18 @@ class Stage:
     stop: AbstractStop | None = None
 
     def optimizer_for(self, objective: AbstractObjective) -> AbstractOptimizer:
-        """The optimizer on its objective, which the stopping rule may end."""
+        """The optimizer for this objective, with the stopping rule if there is one."""
         optimizer = self.optimizer.on(objective)
         return optimizer if self.stop is None else Stopping(optimizer, self.stop, objective)
 
 
 def evaluation_cost(functional: AbstractObjective, stage: Stage) -> float:
-    """Approximate cost of an evaluation in a stage in forward runs: of all tangents together, or of a gradient."""
+    """Approximate cost of an evaluation in a stage, in forward runs: of all tangents together, or of a gradient."""
     return tangents_cost(functional) if stage.optimizer.tangents else 5.0
 
 
 def tangents_cost(functional: AbstractObjective) -> float:
-    """Approximate cost of all tangents together in forward runs."""
+    """Approximate cost of all tangents together, in forward runs."""
     return 1 + functional.tangents / 2
 
 
@@ -76,11 +76,11 @@ def new_weights(
 
     - `functional`: the objective.
     - `theta`: the point, (p,).
-    - `reweight`: estimates sigma anew; None keeps it.
-    - `normal_equations`: as of `choose_smoothness`.
-    - `product`: as of `choose_amplitudes`, at a minimum; by default amplitudes stay.
+    - `reweight`: estimates sigma; None keeps it.
+    - `normal_equations`: as in `choose_smoothness`.
+    - `product`: as in `choose_amplitudes`, at a minimum; by default amplitudes are kept.
 
-    **Returns:** the objective, whether its weights hardly changed, and the events, as sentences.
+    **Returns:** the objective, whether its weights hardly changed, and sentences about the events.
     """
     smoothness, events, settled = choose_smoothness(functional, theta, normal_equations), [], True
     if smoothness is not None and not smoothness.settled:
@@ -98,11 +98,11 @@ def new_weights(
 
 
 def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) -> bool:
-    """Test for a formulation that leaves the windows of the fit's own functional.
+    """True if a formulation differs from the windows of the fit's own functional.
 
-    If states are controls such a stage only prepares. Windows that start from the data move only the other controls,
-    and the states come back at their guesses. A free initial state moves along if fewer frames of one trajectory are
-    fitted.
+    If states are controls, such a stage only prepares. Windows that start from the data move only the other controls,
+    and the states return to their guesses. A free initial state is fitted too if the stage uses fewer frames of one
+    trajectory.
 
     **Arguments:**
 
@@ -113,33 +113,33 @@ def prepares(own: AbstractObjective, formulation: AbstractFormulation | None) ->
 
 
 def keeps(own: AbstractObjective, before: AbstractFormulation | None) -> bool:
-    """Test for a stage that keeps the formulation of the stage before.
+    """True if a stage keeps the formulation of the previous stage.
 
-    It does not if states return to their guess, nor if a part of the record was left out.
+    It does not if states return to their guess, or if a part of the record was left out.
 
     **Arguments:**
 
     - `own`: the functional of the fit.
-    - `before`: the formulation in force before.
+    - `before`: the previous formulation.
     """
     return not own.controls.states.items and not (before is not None and before.partial)
 
 
 def prepared(own: AbstractObjective, before: AbstractFormulation | None, now: AbstractFormulation | None) -> bool:
-    """Test for a stage with the fit's own formulation after one that prepared it with another one.
+    """True if a stage uses the fit's own formulation after a stage that prepared it with another one.
 
-    What lowers J in windows may raise it on the whole record, so the guess may be the better start.
+    A step that lowers J in windows may raise it on the whole record, so the guess may be the better start.
 
     **Arguments:**
 
     - `own`: the functional of the fit.
-    - `before`, `now`: the formulations in force; None for the fit's own.
+    - `before`, `now`: the formulations in use; None for the fit's own.
     """
     return now in (None, own.formulation) and before not in (None, own.formulation)
 
 
 def same_windows(stages: Sequence[Stage], stage: int, before: int) -> tuple[str, ...]:
-    """Sentence about a stage that goes on with the windows of stage `before`; none if that has one trajectory."""
+    """Sentence about a stage that keeps the windows of stage `before`; empty if those are one trajectory."""
     if before < 0 or not isinstance(stages[before].formulation, Segments):
         return ()
     whole = "give it `window: whole` (`Single()` in Python) to fit the record as one trajectory"
@@ -156,7 +156,7 @@ def with_windows(own: Objective, formulation: AbstractFormulation | None) -> Obj
 
 
 class _Near(AbstractPrior):
-    """A `LogNormal` with a median for each element, and a weight in place of the deviation."""
+    """A `LogNormal` with a median for each element, and a weight instead of the deviation."""
 
     guess: Array
     weight: Array
@@ -166,12 +166,12 @@ class _Near(AbstractPrior):
 
 
 def _near_guess(objective: Objective) -> Objective:
-    """The objective with a weak prior in logarithms for each number without a prior.
+    """The objective with a weak logarithmic prior for each scalar without a prior.
 
-    The beginning of a record may not show a number, such as a diffusivity before fronts are sharp. Without a prior its
-    logarithm drifts, until the number is so small that no later stage feels it. The prior weighs as much as one
-    measurement with the stated sigma. If that is larger than a part of what the data vary by, a sigma of that part
-    counts: one that was left at 1 would make the prior heavier than the data.
+    The beginning of a record may not determine a scalar, such as a diffusivity before fronts are sharp. Without a prior
+    its logarithm drifts, until the scalar is so small that no later stage is sensitive to it. The prior weighs as much
+    as one measurement with the stated sigma. If sigma exceeds a fraction of the data's variation, that fraction
+    replaces it: a sigma left at 1 would make the prior heavier than the data.
     """
     if not isinstance(objective, Functional):
         return objective
@@ -189,15 +189,15 @@ def _near_guess(objective: Objective) -> Objective:
 
 
 def resized(own: AbstractObjective, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, " q"]:
-    """theta of the stage before as a point of this stage's functional.
+    """theta of the previous stage, converted to this stage's functional.
 
-    States, which come last, are dropped, or come back at their guesses.
+    States, which come last, are dropped, or return to their guesses.
 
     **Arguments:**
 
     - `own`: the functional of the fit.
     - `functional`: the functional of this stage.
-    - `theta`: the point that the stage before reached.
+    - `theta`: the final point of the previous stage.
     """
     size = functional.controls.size
     return jax.device_put(np.concatenate([np.asarray(theta)[:size], np.asarray(own.theta0)[theta.size : size]]))

@@ -18,7 +18,7 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer, Evaluation
 
 
 class AbstractStop(eqx.Module):
-    """A rule that ends a stage by a score of data: the mean squared weighted residual, without regularizers and priors.
+    """A rule that ends a stage by a score: the mean squared weighted residual, without regularizers and priors.
 
     Gaps between segments count as residuals of the data. The score is evaluated at every point with the lowest J so far.
     `elsewhere` is whether the data of the score differ from the fitted data. Then the stage returns to the point with the
@@ -31,15 +31,15 @@ class AbstractStop(eqx.Module):
         check_fields(self)
 
     def judged(self, objective: AbstractObjective) -> AbstractObjective:
-        """The objective whose data make the score.
+        """The objective whose data define the score.
 
-        **Arguments:** `objective` is minimised.
+        **Arguments:** `objective`: the minimised objective.
         """
         return objective
 
     @abc.abstractmethod
     def reached(self, score: Array, since: Array) -> Array:
-        """Test for the end of the stage.
+        """True at the end of the stage.
 
         **Arguments:**
 
@@ -53,13 +53,13 @@ class AbstractStop(eqx.Module):
 
 
 class Noise(AbstractStop):
-    """The discrepancy principle: end as soon as residuals are as large as the noise.
+    """The discrepancy principle: a stage ends as soon as residuals are as large as the noise.
 
-    For unknown fields if sigma is the noise. Not beside a prior, which already ends the search for fine structure.
+    For unknown fields if sigma is the noise. Not with a prior, which already limits fine structure.
 
     The stage ends at the first point whose mean squared weighted residual is at most `factor`. Sigma must be the noise.
-    So the rule is refused beside `reweight`, and by a configuration in which sigma is the range of the data: for a twin
-    without noise, and for measured data without sigma.
+    So the rule is refused with `reweight`, and by a configuration in which sigma is the range of the data: for a
+    noiseless twin, and for measured data without sigma.
 
     **Arguments:**
 
@@ -80,16 +80,16 @@ class Noise(AbstractStop):
 
 
 class Holdout(AbstractStop):
-    """Early stopping by held-out data: end when their score has not fallen for a while, and return to its lowest point.
+    """Early stopping by held-out data: a stage ends when their score has stopped falling, and returns to the best point.
 
     For fields without a trusted sigma. Not for few frames or chaotic records, whose held-out data cannot be predicted.
 
-    The stage returns to the lowest score however it ends. A score that has chosen the point flatters the fit a little.
+    The stage returns to the lowest score however it ends. Since the score chose the point, it is slightly optimistic.
 
     **Arguments:**
 
-    - `record`: the observations before anything was held out, of many recordings a tuple. Values that the fit masks are
-      held out. None if a configuration says `holdout`, which gives them.
+    - `record`: the observations before any were held out; a tuple for many recordings. Values that the fit masks are
+      held out. None if a configuration sets it by `holdout`.
     - `patience`: the number of points with lower J but no lower score after which the stage ends; default 10.
     """
 
@@ -129,14 +129,14 @@ class _State(NamedTuple):
 
 
 class Stopping(AbstractOptimizer):
-    """An optimizer that a rule may end.
+    """An optimizer that a stopping rule may end.
 
     The rule is part of its state, so it works inside compiled loops and is saved with a fit.
 
     **Arguments:**
 
     - `optimizer`, `rule`: the optimizer and the rule of a stage.
-    - `objective`: is minimised.
+    - `objective`: the minimised objective.
     """
 
     optimizer: AbstractOptimizer
@@ -196,11 +196,11 @@ class Stopping(AbstractOptimizer):
 
 
 def reached(carry: Carry | None) -> bool:
-    """Test for a stage that its rule ended."""
+    """True if the stopping rule ended a stage."""
     return carry is not None and isinstance(carry.state, _State) and bool(carry.state.reached)
 
 
 def best_point(carry: Carry) -> Array:
-    """The point that a stage has reached, by its rule if there is one, (p,)."""
+    """The final point of a stage, by its stopping rule if there is one, (p,)."""
     taken = isinstance(carry.state, _State) and bool(jnp.isfinite(carry.state.score))
     return carry.state.theta if taken else carry.best_theta

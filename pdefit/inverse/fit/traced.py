@@ -1,4 +1,4 @@
-"""Evaluation of functionals for a fit, and the driver with everything on the device."""
+"""Drivers, which evaluate functionals for a fit, and the driver with everything on the device."""
 
 import abc
 
@@ -36,65 +36,65 @@ class AbstractDriver(abc.ABC):
 
     @abc.abstractmethod
     def resolve_for(self, functional: Functional) -> Functional:
-        """The functional with an adjoint that keeps within the driver's budget."""
+        """The functional with an adjoint within the driver's memory budget."""
 
     @abc.abstractmethod
     def cost(self, functional: Functional, tangents: bool, rate: float | None = None) -> Cost:
-        """The cost of an evaluation, estimated before it runs.
+        """Cost of an evaluation, estimated before it runs.
 
         **Arguments:**
 
         - `functional`: the functional.
-        - `tangents`: whether normal equations are evaluated, by tangents, and not a gradient.
-        - `rate`: the seconds of each unit of `cost.work`; by default a run measures it.
+        - `tangents`: whether normal equations are evaluated by tangents, rather than a gradient.
+        - `rate`: the seconds per unit of `cost.work`; by default a run measures it.
         """
 
     @abc.abstractmethod
     def advance(
         self, functional: AbstractObjective, optimizer: AbstractOptimizer, carry: Carry, limit: int
     ) -> tuple[int, Carry, EvaluationLog]:
-        """Up to `limit` evaluations of an optimizer, and the log of each.
+        """Run up to `limit` evaluations of an optimizer, with the log of each.
 
         **Arguments:**
 
         - `functional`: the objective.
         - `optimizer`: the method.
         - `carry`: its state, and the best point so far.
-        - `limit`: the maximum number of evaluations. 0 only compiles, if that can be done first.
+        - `limit`: the largest number of evaluations. 0 only compiles, if compilation can be separated.
         """
 
     @abc.abstractmethod
     def value(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """J(theta) as the driver computes it."""
+        """J(theta) as computed by the driver."""
 
     @abc.abstractmethod
     def watched_gradient(
         self, functional: AbstractObjective, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, ""]]:
-        """J, its gradient, and the growth of the adjoint on its way back, as optimizers are given them."""
+        """J, its gradient, and the growth of the adjoint in the reverse pass, in the form used by optimizers."""
 
     @abc.abstractmethod
     def product(
         self, functional: AbstractObjective, theta: Float[Array, " p"], v: Float[Array, " p"]
     ) -> Float[Array, " p"]:
-        """The product J_r^T J_r v, as optimizers are given it."""
+        """The product J_r^T J_r v, in the form used by optimizers."""
 
     @abc.abstractmethod
     def normal_equations(
         self, functional: AbstractObjective, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"] | ArrowEquations]:
-        """J, J_r^T r and J_r^T J_r, as optimizers are given them."""
+        """J, J_r^T r and J_r^T J_r, in the form used by optimizers."""
 
     def value_for(
         self, optimizer: AbstractOptimizer, functional: AbstractObjective, theta: Float[np.ndarray | Array, " p"]
     ) -> float:
-        """J by the program that an optimizer uses, if the objective is small, and by a program of J alone otherwise."""
+        """J by the optimizer's own program if the objective is small, otherwise by a program of J alone."""
         if functional.small and optimizer.tangents:
             return float(self.normal_equations(functional, jnp.asarray(theta))[0])
         return float(self.value(functional, jnp.asarray(theta)))
 
     def equations_at(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> Equations | None:
-        """The normal equations at a point, if J was the lowest of its objective; None otherwise."""
+        """Normal equations at a point, if they are known because J there was the lowest so far; None otherwise."""
         return None
 
     @abc.abstractmethod
@@ -105,13 +105,13 @@ class AbstractDriver(abc.ABC):
 class Traced(AbstractDriver):
     """The driver with everything on the device, and many evaluations in one compiled loop.
 
-    For whatever fits into the device: it is the fastest. Not for records whose checkpoints do not fit, even with more
-    levels of them (`Hosted`).
+    For everything that fits into the device: it is the fastest. Not for records whose checkpoints do not fit, even with
+    more levels of checkpoints (`Hosted`).
 
     **Arguments:**
 
-    - `memory`: a budget for gradients, such as "500 MB", or in bytes. They take as few levels of checkpoints as it
-      allows. By default the functional's own adjoint decides.
+    - `memory`: a budget for gradients, such as "500 MB", or in bytes. They use the fewest levels of checkpoints within
+      it. By default the functional's own adjoint decides.
     """
 
     def __init__(self, memory: Size | None = None):
@@ -167,7 +167,7 @@ class Traced(AbstractDriver):
 
 
 class _ByPrograms(AbstractEvaluated):
-    """An objective by the programs of a driver, one evaluation after the other."""
+    """An objective evaluated by the programs of a driver, one evaluation at a time."""
 
     def __init__(self, driver: AbstractDriver, functional: AbstractObjective):
         self.controls, self._driver, self._functional = functional.controls, driver, functional

@@ -1,4 +1,4 @@
-"""Stability of constant steps: their distance from the limit, the control that decides it, and growth of the adjoint.
+"""Stability of constant steps: their share of the limit, the control that decides it, and growth of the adjoint.
 
 Functions take an objective, and a point theta in its search space, (p,).
 """
@@ -36,12 +36,12 @@ _MOVED, _LEAST = 0.5, 1e-3
 
 
 def stable_step(objective: AbstractObjective, theta: Float[Array, " p"]) -> float | None:
-    """The largest step of explicit Euler that is stable for all recordings at theta; None if no system states one."""
+    """Largest step of explicit Euler that is stable for all recordings at theta; None if no system states one."""
     return stated_step([(problem.system, problem.y0) for problem, _ in objective.problems_and_steps(theta)])
 
 
 def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> float:
-    """The step over its stability limit at theta, the largest of all recordings; 0 if there is no limit."""
+    """Ratio of the step to its stability limit at theta, the largest of all recordings; 0 without a limit."""
     reach, shares = real_stability(objective.runner.solver) / 2, [0.0]
     for problem, dt in objective.problems_and_steps(theta):
         stable = stated_step([(problem.system, problem.y0)])
@@ -50,15 +50,15 @@ def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> f
 
 
 def is_open(objective: AbstractObjective) -> bool:
-    """Test for constant steps that may be chosen again: the step or the number of stages was left open."""
+    """True if constant steps may be chosen again: the step or the number of stages was left open."""
     staged = isinstance(objective.asked_solver, AbstractStaged) and objective.asked_solver != objective.runner.solver
     return objective.steps is None and (objective.asked_dt is None or staged)
 
 
 def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
-    """Test for constant steps that may stay as they are at theta.
+    """True if constant steps can be kept at theta.
 
-    This holds for steps that were given, for stable ones, and for any steps if the system cannot state its limit.
+    This holds for given steps, for stable ones, and for any steps if the system cannot state its limit.
     """
     try:
         return not is_open(objective) or share_of_limit(objective, theta) <= _STABLE
@@ -67,9 +67,9 @@ def suits(objective: AbstractObjective, theta: Float[Array, " p"]) -> bool:
 
 
 def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) -> str | None:
-    """The path of the control that lowers the stable step most; None if the stable step depends on no control.
+    """Path of the control that lowers the stable step most; None if the stable step depends on no control.
 
-    Each control is moved up and down by half of itself, within its bounds.
+    Each control is moved up and down by half its value, within its bounds.
     """
     here = stable_step(objective, theta)
     if here is None:
@@ -92,10 +92,10 @@ def deciding_control(objective: AbstractObjective, theta: Float[Array, " p"]) ->
 
 
 def refuse_unstable(functional: Functional) -> None:
-    """Refuse a given step with which noise grows far more than by the equations, if a system states no stable step.
+    """Refuse a given step that amplifies noise far more than the equations do, if a system states no stable step.
 
-    The eigenvalues at the guess and the region of the solver raise the suspicion. Two short runs decide, because the
-    state may soon be another.
+    The eigenvalues at the guess and the solver's stability region raise the suspicion. Two short runs decide, because
+    the state may soon change.
     """
     problem, dt, unit = functional.problem, functional.layout.time_grid.largest, functional.problem.system.time_unit
     if functional.asked_dt is None or functional.steps is not None or isinstance(problem.system, AbstractStable):
@@ -127,7 +127,7 @@ def refuse_unstable(functional: Functional) -> None:
 
 
 def longer_than_frames(functional: Functional) -> tuple[str, ...]:
-    """A sentence about a given step that is longer than all intervals between observations, or none."""
+    """Sentence about a given step longer than all intervals between observations; empty otherwise."""
     longest, unit = float(np.max(np.diff(functional.observations.ts))), functional.problem.system.time_unit
     if functional.asked_dt is None or functional.asked_dt <= longest * (1 + 1e-9):
         return ()
@@ -139,16 +139,16 @@ def longer_than_frames(functional: Functional) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class StepChoice:
-    """The reason for a constant step.
+    """The reason for the choice of a constant step.
 
     **Arguments:**
 
     - `dt`, `unit`: the step and its unit.
-    - `given`: whether the step was given and not chosen.
+    - `given`: whether the step was given, not chosen.
     - `stated`: whether the system states a stable step.
-    - `share`: the part of the stability limit at the guess that it is; None if the system states no limit.
-    - `decided_by`: the path of the control that decides that limit; None if no control matters.
-    - `meaning`: that control in words.
+    - `share`: the ratio of the step to the stability limit at the guess; None if the system states no limit.
+    - `decided_by`: the path of the control that determines that limit; None if no control matters.
+    - `meaning`: the meaning of that control, in words.
     """
 
     dt: float
@@ -171,7 +171,7 @@ class StepChoice:
 
 
 def step_choice(objective: AbstractObjective) -> StepChoice:
-    """The reason for the constant step of an objective, found without a run."""
+    """The reason for the constant step of an objective, without a run."""
     theta, system = objective.theta0, objective.problem.system
     share, control = share_of_limit(objective, theta), deciding_control(objective, theta)
     info = None if control is None else parameters(system).get(control.split(".")[0])
@@ -181,9 +181,9 @@ def step_choice(objective: AbstractObjective) -> StepChoice:
 
 
 def near_stability(objective: AbstractObjective, theta: Float[Array, " p"]) -> list[str]:
-    """Sentences about steps that are hardly stable, or unstable, at theta, and about inputs that they pass over.
+    """Sentences about steps that are hardly stable, or unstable, at theta, and about inputs that they do not resolve.
 
-    Rejected steps may have kept the fit from going on.
+    Rejected steps may have stopped the progress of the fit.
     """
     if objective.steps is not None:
         return []
@@ -210,18 +210,18 @@ def explain_growth(
     growth: float,
     watched: Callable[[AbstractObjective, Array], tuple[Array, Array, Array]],
 ) -> str:
-    """The reason why the adjoint grows by a large factor, from a gradient with half the step.
+    """The reason for a large growth of the adjoint, from a gradient with half the step.
 
     **Arguments:**
 
     - `functional`: the objective.
     - `theta`: the point, (p,).
-    - `growth`: the factor, with the steps of the functional.
+    - `growth`: the growth factor with the steps of the functional.
     - `watched`: computes the value, the gradient and the growth of the adjoint.
 
-    **Returns:** a sentence about a trajectory that is as sensitive as that.
+    **Returns:** a sentence about a trajectory of that sensitivity.
 
-    **Errors:** PdefitError that names the step, if half the step gives another growth.
+    **Errors:** PdefitError that names the step, if half the step changes the growth.
     """
     finer = float(watched(functional.each(halved, theta)[0], theta)[2])
     unit = with_space(functional.problem.system.time_unit)
@@ -247,7 +247,7 @@ def explain_growth(
 
 
 def halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
-    """The functional with every step cut in two, and the same point."""
+    """The functional with every step halved, and the same point."""
     return functional.with_time_grid(functional.layout.time_grid.halved()), theta
 
 

@@ -1,4 +1,4 @@
-"""Conjugate gradients: linear systems whose matrix is known by its products alone."""
+"""Conjugate gradients: linear systems with a matrix known only by its products."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -17,16 +17,16 @@ Carry = TypeVar("Carry")
 
 
 class Iterate(NamedTuple):
-    """The solution of A x = b after some products with A.
+    """Iterate of conjugate gradients for A x = b.
 
     **Arguments:**
 
     - `products`: the number of products with A.
     - `solution`, `residual`: x and b - A x, (p,).
     - `direction`: the next direction, (p,).
-    - `squared`: the squared norm of the residual, in units of the preconditioner.
-    - `falls`: by how much each number of products lowered x^T A x / 2 - b^T x, (most + 1,).
-    - `curved`: whether A has curvature along all directions so far.
+    - `squared`: the squared norm of the residual in the metric of the preconditioner.
+    - `falls`: the decrease of x^T A x / 2 - b^T x at each product, (most + 1,).
+    - `curved`: whether A has positive curvature along all directions so far.
     """
 
     products: Int[Array, ""]
@@ -39,7 +39,7 @@ class Iterate(NamedTuple):
 
 
 def in_turn(condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
-    """A loop as of `lax.while_loop`, outside of compiled programs."""
+    """A loop as in `lax.while_loop`, outside compiled programs."""
     while bool(condition(carry)):
         carry = body(carry)
     return carry
@@ -53,15 +53,15 @@ def conjugate_gradients(
     most: int,
     repeat: Callable = in_turn,
 ) -> Iterate:
-    """The solution of A x = b by preconditioned conjugate gradients, until it is good enough.
+    """Solution of A x = b by preconditioned conjugate gradients, up to a stopping criterion.
 
     **Arguments:**
 
-    - `product`, `scaled`: the products with the positive semidefinite A, and with an approximation of its inverse.
-    - `b`: the right side, (p,).
-    - `enough`: a test for the end.
-    - `most`: the most products.
-    - `repeat`: the loop; by default one outside of compiled programs.
+    - `product`, `scaled`: products with the positive semidefinite A, and with an approximate inverse (preconditioner).
+    - `b`: the right-hand side, (p,).
+    - `enough`: the stopping criterion.
+    - `most`: the largest number of products.
+    - `repeat`: the loop; by default a loop outside compiled programs.
 
     Source: M. R. Hestenes, E. Stiefel, J. Res. Natl. Bur. Stand. 49:409 (1952), doi:10.6028/jres.049.044.
     """
@@ -93,11 +93,11 @@ def conjugate_gradients(
 
 
 def known_product(product: Product, scaled: Product, b: Float[Array, " p"], whole: float = 0.0) -> Iterate:
-    """The solution x of A x = b as far as `whole` - b^T x asks, which is known to half a percent.
+    """Solution x of A x = b, accurate enough for `whole` - b^T x to half a percent.
 
-    **Arguments:** as of `conjugate_gradients`, and
+    **Arguments:** as in `conjugate_gradients`, and
 
-    - `whole`: the number from which b^T x is subtracted, if their difference is wanted; default 0, for b^T x itself.
+    - `whole`: the number from which b^T x is subtracted, if their difference is needed; default 0, for b^T x itself.
     """
     begin = jnp.vdot(b, scaled(b))
 

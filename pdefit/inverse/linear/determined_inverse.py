@@ -1,4 +1,4 @@
-"""Inverse of a Gauss-Newton matrix on what the data determine."""
+"""Inverse of a Gauss-Newton matrix on the subspace determined by the data."""
 
 from typing import NamedTuple
 
@@ -12,12 +12,12 @@ _PART = 0.01
 
 
 class DeterminedInverse(NamedTuple):
-    """The inverse R R^T of J_r^T J_r on what the data determine.
+    """Inverse R R^T of J_r^T J_r on the subspace determined by the data.
 
     **Arguments:**
 
     - `root`: R, with zero rows for held elements, (p, r).
-    - `null`: the remaining directions, in units of one over `column_norms`, (p, n).
+    - `null`: basis of the undetermined directions, in units of one over `column_norms`, (p, n).
     """
 
     root: Float[np.ndarray, "p r"]
@@ -25,22 +25,22 @@ class DeterminedInverse(NamedTuple):
 
     @property
     def matrix(self) -> Float[np.ndarray, "p p"]:
-        """The inverse."""
+        """The inverse matrix."""
         return self.root @ self.root.T
 
     @property
     def undetermined(self) -> Bool[np.ndarray, " p"]:
-        """Test for elements that the data do not determine."""
+        """Mask of elements that the data do not determine."""
         return undetermined(self.null)
 
     @property
     def errors(self) -> Float[np.ndarray, " p"]:
-        """The standard errors: infinite for undetermined elements, 0 for held ones."""
+        """Standard errors: infinite for undetermined elements, 0 for held ones."""
         return np.where(self.undetermined, np.inf, np.sqrt(np.sum(self.root**2, axis=1)))
 
 
 def undetermined(parts: Float[np.ndarray, "m n"]) -> Bool[np.ndarray, " m"]:
-    """Test for unit vectors of which more than a hundredth lies in directions without information.
+    """Mask of unit vectors with more than a hundredth of their squared length in directions without information.
 
     **Arguments:** `parts`: the components of each vector along these directions.
     """
@@ -48,7 +48,7 @@ def undetermined(parts: Float[np.ndarray, "m n"]) -> Bool[np.ndarray, " m"]:
 
 
 def column_norms(matrix: np.ndarray) -> np.ndarray:
-    """The norms of the columns of the Jacobian of J_r^T J_r; the largest one for controls that change nothing."""
+    """Column norms of the Jacobian of J_r^T J_r; the largest one replaces zeros, of controls without effect."""
     norms = np.sqrt(np.diag(matrix))
     largest = norms.max(initial=0.0)
     return np.where(norms > _ZERO * largest, norms, largest or 1.0)
@@ -57,12 +57,12 @@ def column_norms(matrix: np.ndarray) -> np.ndarray:
 def determined_inverse(
     matrix: Float[np.ndarray, "p p"], free: Bool[np.ndarray, " p"] | None = None
 ) -> DeterminedInverse:
-    """The inverse of a Gauss-Newton matrix on what the data determine, after a scaling to a diagonal of ones.
+    """Inverse of a Gauss-Newton matrix on the subspace determined by the data, after scaling its diagonal to one.
 
     **Arguments:**
 
     - `matrix`: J_r^T J_r, (p, p).
-    - `free`: the elements that are not held; by default all.
+    - `free`: the elements that are not held; default all.
     """
     free = np.ones(len(matrix), bool) if free is None else free
     norms = column_norms(matrix)
@@ -77,9 +77,9 @@ def determined_inverse(
 def standard_errors(
     matrix: Float[np.ndarray, "... p p"], free: Bool[np.ndarray, "... p"] | None = None
 ) -> Float[np.ndarray, "... p"]:
-    """The standard errors of one or many Gauss-Newton matrices; NaN for matrices that are not finite.
+    """Standard errors from one or many Gauss-Newton matrices; NaN for non-finite matrices.
 
-    **Arguments:** as of `determined_inverse`.
+    **Arguments:** as in `determined_inverse`.
     """
     if matrix.ndim > 2:
         each = [None] * len(matrix) if free is None else free

@@ -1,4 +1,4 @@
-"""Lanczos' method: the part of a direction that a matrix hardly changes, from its products alone, with bounds."""
+"""Lanczos' method: the component of a vector in a matrix's near null space, from products alone, with bounds."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,14 +15,14 @@ _INVARIANT, _ROUND_OFF = 1e-12, 1e-15
 
 
 class Unseen(NamedTuple):
-    """The part of a unit vector u that the data do not see.
+    """The part of a unit vector u that the data do not determine.
 
     **Arguments:**
 
-    - `curve`: its squared length for each of some thresholds, (e,).
-    - `part`: the part itself at the threshold that decides, (p,).
-    - `least`, `most`: the bounds of its squared length there.
-    - `alone`: the squared length if all other unknowns were held.
+    - `curve`: its squared length for each of several thresholds, (e,).
+    - `part`: the part itself at the threshold `eps`, (p,).
+    - `least`, `most`: bounds of its squared length there.
+    - `alone`: the squared length with all other unknowns held.
     """
 
     curve: Float[np.ndarray, " e"]
@@ -40,21 +40,22 @@ def unseen_by_products(
     limit: float,
     products: int,
 ) -> Unseen:
-    """The unseen part of a unit vector u, from products with the matrix A alone.
+    """Undetermined part of a unit vector u, from products with the matrix A alone.
 
-    The part is eps (A + eps)^-1 u, and its "squared length" eps u^T (A + eps)^-1 u. An eigenvector of eigenvalue l counts
-    by eps / (l + eps) in place of 1 or 0, so the length is smooth and grows with eps. It is never less than half of the
-    projection on eigenvalues up to eps. Lanczos' tridiagonal matrix gives it for all thresholds at once, from below
-    (Gauss' rule). With one more node at the least possible eigenvalue, 0, it gives it from above (Gauss and Radau's).
+    The part is eps (A + eps)^-1 u, and its "squared length" eps u^T (A + eps)^-1 u. An eigenvector with eigenvalue l
+    has weight eps / (l + eps) instead of 1 or 0, so the length is smooth and grows with eps. It is at least half the
+    squared projection on eigenvalues up to eps. Lanczos' tridiagonal matrix gives it for all thresholds at once: a
+    lower bound by Gauss quadrature, and an upper bound by Gauss-Radau quadrature with a node at the least possible
+    eigenvalue, 0.
 
     **Arguments:**
 
-    - `product`: A v, (p,) to (p,), of a positive semidefinite matrix.
+    - `product`: A v, (p,) to (p,), for a positive semidefinite matrix.
     - `start`: u, (p,).
-    - `eps`: the threshold that decides.
+    - `eps`: the deciding threshold.
     - `thresholds`: further thresholds, (e,).
-    - `limit`: the squared length whose side has to be known.
-    - `products`: the most products.
+    - `limit`: iterations end once the squared length is known to lie above or below this limit.
+    - `products`: the largest number of products.
 
     Source: G. H. Golub, G. Meurant, Matrices, Moments and Quadrature (Princeton, 2010), chapter 6.
     """

@@ -1,4 +1,4 @@
-"""Low-rank part of a matrix that is known by its products alone, by random vectors."""
+"""Low-rank approximation of a matrix known only by its products, by random vectors."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class Leading(NamedTuple):
 
     - `factor`: B, (m, r).
     - `products`: the number of products with M.
-    - `missing`: an estimate of the trace of the rest, from above.
+    - `missing`: an upper estimate of the trace of the remainder M - B B^T.
     """
 
     factor: Float[np.ndarray, "m r"]
@@ -33,21 +33,21 @@ def leading(
     precision: float,
     stop: Callable[[int], bool],
 ) -> Leading:
-    """The leading part of a positive semidefinite matrix M by random products, as Nystrom's approximation.
+    """Low-rank part of a positive semidefinite matrix M from random products (Nystrom's approximation).
 
-    With an orthonormal basis Q of random vectors and Y = M Q, the part is Y (Q^T Y)^-1 Y^T. It is never larger than M.
-    Powers of M, or a Krylov space, would find fewer eigenpairs with as many products if many are far above 1.
+    With an orthonormal basis Q of random vectors and Y = M Q, the part is Y (Q^T Y)^-1 Y^T. It never exceeds M. For the
+    same number of products, powers of M or a Krylov space would find fewer eigenpairs if many are far above 1.
 
-    A new random vector v also measures the remainder: v^T (M - B B^T) v has its trace as mean.
+    A new random vector v also measures the remainder: the mean of v^T (M - B B^T) v is its trace.
 
     **Arguments:**
 
     - `products`: the products with several vectors, (b, m) to (b, m).
     - `size`: the size m of M.
-    - `rank`: the most products, one for each eigenpair.
-    - `tolerance`: the search ends when the trace of the rest is below this part of the number of eigenpairs.
-    - `batch`: the number of products at once.
-    - `seed`: of the random vectors.
+    - `rank`: the largest number of products, one for each eigenpair.
+    - `tolerance`: the search ends when the trace of the remainder is below this fraction of the number of eigenpairs.
+    - `batch`: the number of simultaneous products.
+    - `seed`: the seed of the random vectors.
     - `precision`: the relative error of products.
     - `stop`: called with the number of products before each batch; if it returns true, the search ends.
 
@@ -77,6 +77,6 @@ def leading(
 
 
 def _small(basis: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """Q^T M Q without the asymmetry of round-off."""
+    """Q^T M Q, symmetrised against round-off."""
     product = basis @ images.T
     return (product + product.T) / 2

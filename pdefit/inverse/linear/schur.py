@@ -1,11 +1,11 @@
-"""Schur complements: linear systems whose many unknowns are eliminated before the few that all of them share.
+"""Schur complements: linear systems whose many block unknowns are eliminated before the few shared ones.
 
     | C    B_1^T  B_2^T  ... | |x  |   |c  |      C (s, s) of the s shared unknowns x
     | B_1  K_1               | |y_1| = |b_1|      K_e (q, q) of the q unknowns y_e of block e
     | B_2         K_2        | |y_2|   |b_2|      B_e (q, s) between them
 
-The matrix of x alone is the Schur complement S = C - sum_e B_e^T K_e^-1 B_e. Time and memory grow with the number of
-blocks, and not with its cube or square. A block may also be coupled to the next one (`chained`).
+The matrix of x alone is the Schur complement S = C - sum_e B_e^T K_e^-1 B_e. Time and memory are linear in the number
+of blocks, not cubic or quadratic. A block may also be coupled to the next one (`chained`).
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ Columns = Float[Array, "E q m"]
 
 
 class Root(NamedTuple):
-    """A root L of a symmetric matrix K = L L^T of blocks, as Cholesky's algorithm has it: K^-1 would lose more to round-off.
+    """Root L of a symmetric block matrix K = L L^T, by Cholesky factorisation: K^-1 would lose more to round-off.
 
     **Arguments:**
 
-    - `inverse`, `transposed`: the products L^-1 v and L^-T v with columns v of every block, (E, q, m).
+    - `inverse`, `transposed`: the products L^-1 v and L^-T v, with columns v of every block, (E, q, m).
     """
 
     inverse: Callable[[Columns], Columns]
@@ -35,7 +35,7 @@ class Root(NamedTuple):
 
 
 def separate(blocks: Float[Array, "E q q"]) -> Root:
-    """The root of positive definite blocks that are not coupled."""
+    """Root of uncoupled positive definite blocks."""
     factor = jnp.linalg.cholesky(blocks)
     return Root(
         lambda v: solve_triangular(factor, v, lower=True), lambda v: solve_triangular(factor, v, lower=True, trans=1)
@@ -43,12 +43,12 @@ def separate(blocks: Float[Array, "E q q"]) -> Root:
 
 
 def chained(blocks: Float[Array, "E q q"], below: Float[Array, "E-1 q q"]) -> Root:
-    """The root of a positive definite row of blocks, each coupled to the next one.
+    """Root of a positive definite block-tridiagonal matrix.
 
     **Arguments:**
 
-    - `blocks`: the blocks of the diagonal.
-    - `below`: the blocks of each but the first with the one before it.
+    - `blocks`: the diagonal blocks.
+    - `below`: the subdiagonal blocks, each coupling a block to the previous one.
     """
 
     def factorised(before: Array, row: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
@@ -75,7 +75,7 @@ def chained(blocks: Float[Array, "E q q"], below: Float[Array, "E-1 q q"]) -> Ro
 
 
 class Complement(NamedTuple):
-    """The linear system S x = r of the shared unknowns, once all unknowns of blocks are eliminated.
+    """Linear system S x = r of the shared unknowns, after elimination of all block unknowns.
 
     **Arguments:**
 
@@ -91,7 +91,7 @@ class Complement(NamedTuple):
     root: Root
 
     def blocks(self, x: Float[Array, " s"]) -> Float[Array, "E q"]:
-        """The unknowns of blocks, y_e = K_e^-1 (b_e - B_e x)."""
+        """Block unknowns y_e = K_e^-1 (b_e - B_e x), by back substitution."""
         left = self.reduced[:, :, -1] - jnp.einsum("eqi,i->eq", self.reduced[:, :, :-1], x)
         return self.root.transposed(left[:, :, None])[:, :, 0]
 
@@ -103,11 +103,11 @@ def complement(
     corner: Float[Array, "s s"],
     right: Float[Array, " s"],
 ) -> Complement:
-    """The system of the shared unknowns.
+    """System of the shared unknowns.
 
     **Arguments:**
 
-    - `root`: of K.
+    - `root`: the root of K.
     - `border`, `own`: B and b.
     - `corner`, `right`: C and c.
     """
@@ -122,12 +122,12 @@ def without(
     gone: Int[np.ndarray, " q"],
     kept: Int[np.ndarray, " s"],
 ) -> Complement:
-    """The system of some unknowns of a dense one, once further ones are eliminated as far as they are determined.
+    """System of some unknowns of a dense one, after elimination of others as far as they are determined.
 
     **Arguments:**
 
-    - `matrix`, `right`: a positive semidefinite matrix, and the right side.
-    - `gone`, `kept`: the unknowns that are eliminated, and those that are left. All remaining ones are held.
+    - `matrix`, `right`: a positive semidefinite matrix, and the right-hand side.
+    - `gone`, `kept`: the eliminated unknowns, and the remaining ones. All others are held.
     """
     half = jnp.asarray(determined_inverse(matrix[np.ix_(gone, gone)]).root)
     root = Root(lambda v: half.T @ v, lambda v: half @ v)

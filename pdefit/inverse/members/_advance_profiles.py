@@ -1,4 +1,4 @@
-"""The state of profile likelihoods: the sides of all profiles advance together, by one point at a time."""
+"""The state of profile likelihoods: the sides of all profiles advance together, one point at a time."""
 
 import dataclasses
 from collections.abc import Callable
@@ -45,18 +45,19 @@ _ENDS = GOES_ON, LIMIT, BOUND, FLAT, BLOWN_UP, ENDLESS = "", "limit", "bound", "
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """Profile likelihood of one number: the lowest J of the remaining unknowns at held values of it.
+    """Profile likelihood of one scalar: J minimised over the remaining unknowns, at held values of the scalar.
 
     **Arguments:**
 
-    - `control`: the name of the number.
+    - `control`: the name of the scalar.
     - `values`: the held values in physical units, increasing, with the estimate among them, (n,).
-    - `rise`: twice the rise of J there, (n,).
-    - `theta`: the points, (n, p).
-    - `limit`: the rise at the ends of the interval.
-    - `low`, `high`: the ends of the interval; if a side has no end, the furthest value that was tried.
-    - `ends`: what ended the lower and the upper side. `limit`: noise cannot explain more. `bound`: the bound of the
-      control. `flat`: the data do not bound it. `blown up`: the model does beyond. `endless`: too many steps.
+    - `rise`: twice the increase of J there, (n,).
+    - `theta`: the fitted points, (n, p).
+    - `limit`: the increase at the ends of the interval.
+    - `low`, `high`: the ends of the interval; for a side without an end, the furthest value tried.
+    - `ends`: the reason for the end of the lower and the upper side. `limit`: noise cannot explain more. `bound`: the
+      control's bound. `flat`: the data do not limit it. `blown up`: the model blows up beyond. `endless`: too many
+      steps.
     """
 
     control: str
@@ -70,20 +71,20 @@ class Profile:
 
     @property
     def is_lower(self) -> bool:
-        """Test for a J below the J of the estimate, which is then not a minimum."""
+        """True if J falls below the estimate's, which is then not a minimum."""
         return bool(self.rise.min() < -1e-2 * self.limit)
 
 
 class _Sides(NamedTuple):
-    """The state of all sides.
+    """State of all sides.
 
     **Arguments:**
 
-    - `at`, `before`: the points of each, now and before, (2 k, p).
-    - `rises`: twice the rise of J there.
-    - `step`, `last`: the next and the last step of the number.
-    - `ended`, `tried`: what ended each, by its place in `_ENDS`, and how many points were tried.
-    - `outside`: the place and the rise of the nearest point beyond the limit, (2 k, 2); infinite for none.
+    - `at`, `before`: the present and the previous point of each side, (2 k, p).
+    - `rises`: twice the increase of J there.
+    - `step`, `last`: the next and the last step of the scalar.
+    - `ended`, `tried`: the reason for each end, as an index of `_ENDS`, and the number of points tried.
+    - `outside`: the position and increase of the nearest point beyond the limit, (2 k, 2); infinite without one.
     """
 
     at: Float[np.ndarray, "s p"]
@@ -97,7 +98,7 @@ class _Sides(NamedTuple):
 
 
 class _Points(NamedTuple):
-    """The points that were fitted, (n, p), the side of each, and twice the rise of J there."""
+    """Fitted points, (n, p), the side of each, and twice the increase of J there."""
 
     theta: Float[np.ndarray, "n p"]
     owners: Int[np.ndarray, " n"]
@@ -106,12 +107,12 @@ class _Points(NamedTuple):
     def with_points(
         self, theta: Float[np.ndarray, "m p"], owners: Int[np.ndarray, " m"], heights: Float[np.ndarray, " m"]
     ) -> "_Points":
-        """The points with some more."""
+        """The points with further ones appended."""
         return _Points(*(np.concatenate(x) for x in zip(self, (theta, owners, heights), strict=True)))
 
 
 class ProfileRun:
-    """Profiles under way. A side is one of the two directions from the estimate, of one number."""
+    """Profiles in progress. A side is one of the two directions from the estimate, for one scalar."""
 
     def __init__(
         self,
@@ -145,7 +146,7 @@ class ProfileRun:
         self.inner: MemberRun | None = None
 
     def _linear(self, few: bool) -> tuple[float, float, np.ndarray, np.ndarray]:
-        """J, chi2, the change of theta with each number, and the standard errors of the numbers for sigma as stated."""
+        """J, chi2, the derivative of theta with each scalar, and the standard errors of the scalars for the stated sigma."""
         k, p = self.element, self.estimate.size
         at, way = jnp.asarray(self.estimate), np.zeros((k.size, p))
         way[np.arange(k.size), k] = 1.0
@@ -160,7 +161,7 @@ class ProfileRun:
         return value, 2 * (value - float(self.functional.extra_value(at))), way, error
 
     def limit(self, level: float, sigma_stated: bool) -> float:
-        """Twice the rise of J at the ends of an interval."""
+        """Twice the increase of J at the ends of an interval."""
         degrees = max(self.functional.observed_values - self.functional.controls.bounds.free(self.estimate).sum(), 1)
         found = float(scipy.special.stdtrit(degrees, (1 + level) / 2)) ** 2 * self.chi2 / degrees
         return max(found, float(scipy.special.ndtri((1 + level) / 2)) ** 2) if sigma_stated else found
@@ -207,7 +208,7 @@ class ProfileRun:
         self.inner = None
 
     def _next(self, place: np.ndarray, limit: float) -> np.ndarray:
-        """The next step of each side, with its sign: to the expected position of the limit, if known, else further."""
+        """Next step of each side, with its sign: to the predicted position of the limit, if known, else further."""
         room = np.minimum(self.sides.step, np.abs(self.bound - place))
         far, height = self.sides.outside[:, 0] - place, self.sides.outside[:, 1]
         low, high, goal = np.sqrt(np.maximum(self.sides.rises, 0.0)), np.sqrt(height), np.sqrt(limit)
@@ -216,7 +217,7 @@ class ProfileRun:
         return self.sign * np.where(np.isfinite(far), between, room)
 
     def _ahead(self) -> np.ndarray:
-        """The change of theta with the number of each side: from its last step, or at the estimate by the matrix."""
+        """Derivative of theta with the scalar of each side: from its last step, or at the estimate from the matrix."""
         moved = self.sides.at - self.sides.before
         own = moved[np.arange(self.element.size), self.element]
         return np.where((own != 0)[:, None], moved / np.where(own != 0, own, 1.0)[:, None], self.way)
@@ -235,13 +236,13 @@ class ProfileRun:
     def fitted(
         self, theta: Float[np.ndarray, "E p"], held: Int[np.ndarray, "E h"], resume: RunState | None
     ) -> Float[np.ndarray, " E"]:
-        """J at many points, each with the elements that are not held fitted from there.
+        """J at many points, minimised over the elements of theta that are not held.
 
         **Arguments:**
 
         - `theta`: the points.
-        - `held`: the elements that each holds.
-        - `resume`: a state that the callback took from an earlier call.
+        - `held`: the held elements of each point.
+        - `resume`: a state that the callback saved in an earlier call.
         """
         inner = self._fits(theta, held, self.callback)
         if resume is not None:
@@ -264,7 +265,7 @@ class ProfileRun:
 
     @refusing("these profiles, whose folder 'profiles' may be removed")
     def restore(self, saved: RunState) -> None:
-        """Take over the state of saved profiles."""
+        """Adopt the state of saved profiles."""
         self.sides = unpack("sides", self.sides, saved.arrays)
         # points grow in number
         count = len(saved.arrays["found.owners"])
@@ -278,7 +279,7 @@ class ProfileRun:
     # --- the result ------------------------------------------------------------------------------------------------------
 
     def profile(self, number: int, limit: float) -> Profile:
-        """The profile of one number."""
+        """The profile of one scalar."""
         k = int(self.numbers[number])
         own = np.isin(self.found.owners, (2 * number, 2 * number + 1))
         theta = np.concatenate([self.estimate[None], self.found.theta[own]])
@@ -298,13 +299,13 @@ class ProfileRun:
     def physical(self, points: Float[np.ndarray, "n p"], k: int) -> Float[np.ndarray, " n"]:
         """Element k of some points in physical units.
 
-        **Arguments:** `points`, `k`: the points, and the number of the element.
+        **Arguments:** `points`, `k`: the points, and the index of the element.
         """
         nothing = jnp.zeros(self.estimate.size)
         return np.asarray(_VALUES(self.functional.controls, jnp.asarray(points), nothing))[:, k]
 
     def _crossing(self, side: int, k: int, limit: float) -> float:
-        """The position at which the rise of a side equals the limit, between the two points around it."""
+        """Position at which the increase of a side equals the limit, between the two points around it."""
         own = self.found.owners == side
         places = np.append(self.found.theta[own, k], self.estimate[k])
         roots = np.append(np.sqrt(np.maximum(self.found.heights[own], 0.0)), 0.0)

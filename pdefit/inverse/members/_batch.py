@@ -1,4 +1,4 @@
-"""A batch of members under way: their optimizers advance together, each until it has finished."""
+"""A batch of members in progress: their optimizers advance together, each until it has finished."""
 
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ _compiled = partial(Program, size=lambda members, *_: members.stack.state_size)
 
 
 def begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "B p"]) -> Carry:
-    """The state of the optimizer of every member before its first evaluation."""
+    """State of the optimizer of every member before its first evaluation."""
     # bounds pass through the transforms of their controls, which is not traced
     return _begun(members, optimizer, theta, members.boxes)
 
@@ -39,13 +39,13 @@ def _begun(members: Members, optimizer: AbstractOptimizer, theta: Float[Array, "
 def advanced(
     members: Members, optimizer: AbstractOptimizer, carry: Carry, limit: Int[np.ndarray, " B"], batch: AbstractBatch
 ) -> tuple[Int[np.ndarray, " B"], Carry]:
-    """The number of evaluations that each member has taken, and its state after them, on one device.
+    """Number of evaluations of each member in this call, and its new state, on one device.
 
     **Arguments:**
 
     - `members`, `optimizer`, `carry`: the members, the optimizer and its state in the batch.
-    - `limit`: the most evaluations of each. 0 only compiles.
-    - `batch`: how they are run.
+    - `limit`: the largest number of evaluations of each. 0 only compiles.
+    - `batch`: the batch in which they run.
     """
     taken, carry = on_one_device(jax.block_until_ready(_advanced(members, optimizer, carry, limit, batch)))
     return np.asarray(taken), carry
@@ -98,11 +98,11 @@ def counts(members: Members, theta: Float[Array, "E p"]) -> tuple[Array, Array]:
 
 @_compiled
 def step_errors(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array]:
-    """The largest error of the adaptive steps of every member."""
+    """Largest error of the adaptive steps of every member."""
     return (members.each(lambda functional, x: functional.step_error(x), theta, batch=batch),)
 
 
 @Program
 def chosen(new: Array | np.ndarray, fresh: Carry, old: Carry, places: Array | np.ndarray) -> Carry:
-    """The states of a batch, `fresh` ones if `new` is true, and else those at some places of the batch before."""
+    """States of a batch: `fresh` ones if `new` is true, else the `old` ones at given places."""
     return jax.tree.map(lambda a, b: jnp.where(new.reshape(-1, *(1,) * (a.ndim - 1)), a, b[places]), fresh, old)

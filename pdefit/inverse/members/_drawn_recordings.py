@@ -1,4 +1,4 @@
-"""Recordings drawn anew: the refits of a bootstrap whose units are whole recordings."""
+"""Resampled recordings: the refits of a bootstrap whose units are whole recordings."""
 
 from collections.abc import Callable
 
@@ -21,14 +21,14 @@ def refits(
     most: int,
     callback: Callable[[int, int], None],
 ) -> tuple[Float[np.ndarray, "n p"], Float[np.ndarray, " n"], np.ndarray]:
-    """The estimates from drawn recordings, each fitted from one point, J of each, and which of them are minima.
+    """Estimates from resampled recordings, all fitted from one point; J of each, and whether it is a minimum.
 
     **Arguments:**
 
     - `functional`, `theta`: the fit and its estimate, (p,).
-    - `draws`: how often each recording is drawn in each repetition, (n, E).
-    - `optimizer`, `most`: the method, and the most evaluations of a repetition.
-    - `callback`: given the repetitions done and all evaluations so far.
+    - `draws`: the number of times that each recording is drawn in each repetition, (n, E).
+    - `optimizer`, `most`: the method, and the largest number of evaluations of a repetition.
+    - `callback`: called with the number of finished repetitions and of all evaluations so far.
     """
     _check(functional)
     # all begin with one state of the optimizer, and take the programs of the fit
@@ -43,12 +43,12 @@ def refits(
 
 
 def drawn(functional: Recordings, times: Int[np.ndarray, " E"]) -> Recordings:
-    """The objective in which every recording counts as often as it was drawn, by its standard deviations.
+    """The objective with every recording weighted, through its standard deviations, by its number of draws.
 
-    It differs in arrays only, so that all draws share one program. The own unknowns of a recording that was not drawn
-    keep their place.
+    Only arrays differ, so that all draws share one program. The own unknowns of a recording that was not drawn are kept
+    in theta.
 
-    **Arguments:** `times`: how often each was drawn, (E,).
+    **Arguments:** `times`: the number of draws of each recording, (E,).
     """
 
     def each(factors: np.ndarray, x: Array) -> np.ndarray:
@@ -61,7 +61,7 @@ def drawn(functional: Recordings, times: Int[np.ndarray, " E"]) -> Recordings:
 
 
 def _check(functional: Recordings) -> None:
-    """Refuse recordings that weights of their data alone do not weigh."""
+    """Refuse recordings that cannot be weighted through their data alone."""
     if all(c.own for c in functional.controls.items):
         raise PdefitError("A bootstrap of recordings expects controls that all share, but each has only its own")
     own = [c.name for c in functional.controls.items if c.own and c.prior is not None]

@@ -1,4 +1,4 @@
-"""The bookkeeping of many fits: stages, batches of members, and the state from which they resume."""
+"""Bookkeeping of many fits: stages, batches of members, and the state from which they resume."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ _NONE = np.zeros(0, int)
 
 
 class MemberRun:
-    """The bookkeeping of many fits: `slots` are the members of the batch under way, -1 for none."""
+    """Bookkeeping of many fits: `slots` are the members of the present batch, -1 for empty slots."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class MemberRun:
     # --- stages ------------------------------------------------------------------------------------------------------
 
     def minimise(self) -> None:
-        """Run all stages, from wherever the fits are."""
+        """Run all stages from the present state of the fits."""
         while self.stage < len(self.stages):
             if self.carry is None:
                 self._enter()
@@ -70,7 +70,7 @@ class MemberRun:
             self._renew(np.arange(self.own.count))
 
     def _enter(self) -> None:
-        """Begin a stage at the end of the stage before."""
+        """Begin a stage at the end of the previous one."""
         before, formulation = self._formulation, self.stages[self.stage].formulation
         if prepares(self.own.first, formulation):
             self._use(self.stage)
@@ -88,7 +88,7 @@ class MemberRun:
         self._fill(self._size(self.own.count))
 
     def _return_to_start(self) -> None:
-        """Begin at the start of each member whose J is larger where the stages that prepared have ended."""
+        """Return members to their start if J there is lower than at the end of the preparing stages."""
         (there,), carried = self.evaluated(_batch.values), self.now.theta
         self.now = self.now._replace(theta=np.array(self.members.theta0))
         (here,) = self.evaluated(_batch.values)
@@ -110,7 +110,7 @@ class MemberRun:
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def _size(self, count: int) -> int:
-        """The size of a batch for so many members: the multiple of the devices that holds a power of two."""
+        """Size of a batch for `count` members: the multiple of the devices that holds a power of two."""
         least = max(len(self.devices), 1)
         return -(-min(1 << (count - 1).bit_length(), 1 << (self.largest.bit_length() - 1)) // least) * least
 
@@ -119,7 +119,7 @@ class MemberRun:
         return Devices(self.devices) if len(self.devices) > 1 else Vmap()
 
     def _handed(self, tree: Any) -> Any:
-        """A tree as a program of several processes takes it: in host memory, the same in each."""
+        """A tree in the form that a program of several processes takes: in host memory, equal in each process."""
         others = any(device.process_index != jax.process_index() for device in self.devices)
         return jax.tree.map(lambda x: np.asarray(x) if isinstance(x, jax.Array) else x, tree) if others else tree
 
@@ -128,21 +128,21 @@ class MemberRun:
         return self.stages[self.stage].optimizer
 
     def _some(self, index: Int[np.ndarray, " k"]) -> Members:
-        """Some members, as a program takes them: their lengths, which it does not use, would make it another one."""
+        """Some members, without their lengths, which programs do not use and which would cause recompilation."""
         some = self.members.take(index)
         return dataclasses.replace(some, stack=dataclasses.replace(some.stack, extents=None))
 
     def _here(self) -> Members:
-        """The members of the batch. Empty places hold the first one, and do not move."""
+        """Members of the batch. Empty slots hold the first member, and do not move."""
         return self._some(np.maximum(self.slots, 0))
 
     def _fill(self, size: int, renewed: Int[np.ndarray, " r"] = _NONE) -> None:
-        """Make a batch of the members that have not finished, and keep the states of those that are under way.
+        """Make a batch of the members that have not finished, and keep the states of members in progress.
 
         **Arguments:**
 
-        - `size`: of the batch.
-        - `renewed`: those that begin anew from their best point, with other steps.
+        - `size`: the size of the batch.
+        - `renewed`: the members that restart from their best point, with other steps.
         """
         before, carry = self.slots, self.carry
         going = [s for s in before if s >= 0 and not self.now.ended[s] and self.now.used[s] and s not in renewed]
@@ -179,7 +179,7 @@ class MemberRun:
                 self.callback(MemberProgress(self.stage, len(self.stages), done, self.own.count, total, self.state))
 
     def _pays(self, left: int) -> bool:
-        """Test for a smaller batch that saves more than its program costs."""
+        """True if a smaller batch saves more than its program costs."""
         if self._size(left) * _SHRINK > self.slots.size:
             return False
         functional = self.members.first
@@ -203,7 +203,7 @@ class MemberRun:
         self.now.ended[rows] = np.asarray(carry.done)[active] | (self.now.used[rows] >= most)
 
     def _begin_anew(self, rows: np.ndarray) -> bool:
-        """Restart members that blew up at the end of the stage before from their start, and return whether any did."""
+        """Restart, from their start, members that blew up at the end of the previous stage; returns whether any did."""
         start = np.asarray(self.members.theta0)
         blown = rows[~np.isfinite(self.now.loss[rows]) & self.now.ended[rows] & ~self.now.anew[rows]]
         blown = blown[np.any(self.now.theta[blown] != start[blown], axis=1)]
@@ -243,7 +243,7 @@ class MemberRun:
 
         **Arguments:**
 
-        - `rows`: the members under way.
+        - `rows`: the members in progress.
         - `before`: their points before the last evaluations.
         """
         moved = rows[np.any(self.now.theta[rows] != before, axis=1)]
@@ -262,7 +262,7 @@ class MemberRun:
 
     @property
     def _left(self) -> Bool[np.ndarray, " E"]:
-        """The members with evaluations left in this stage."""
+        """Mask of the members with evaluations left in this stage."""
         return self.now.used < self.stages[self.stage].max_iterations
 
     # --- saving and going on -------------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class MemberRun:
 
     @refusing("these members")
     def restore(self, saved: RunState) -> None:
-        """Take over the state of saved fits. One that does not fit these is refused."""
+        """Restore saved fits, or refuse them if they belong to other members."""
         arrays, self.stage = saved.arrays, int(saved.numbers["stage"])
         # a state that is taken after the last stage has no evaluation under way
         if not 0 <= self.stage <= len(self.stages):
@@ -299,7 +299,7 @@ class MemberRun:
     # --- where it has ended --------------------------------------------------------------------------------------------
 
     def evaluated(self, function: Callable, rows: Int[np.ndarray, " k"] | None = None) -> tuple[np.ndarray, ...]:
-        """The results of a function of `_batch` at the points of members, batch by batch.
+        """Results of a function of `_batch` at the points of members, batch by batch.
 
         **Arguments:**
 

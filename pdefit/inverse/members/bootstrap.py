@@ -1,4 +1,4 @@
-"""Bootstrap: the spread of estimates over data made anew, beside the intervals of the Gauss-Newton matrix."""
+"""Bootstrap: the spread of estimates over resampled data, beside the intervals of the Gauss-Newton matrix."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -30,20 +30,20 @@ _MOST = 50
 
 @dataclasses.dataclass(frozen=True)
 class Bootstrap:
-    """Settings of a bootstrap: repetitions of a fit with resampled data, as a measure of its uncertainty.
+    """Settings of a bootstrap: repeated fits of resampled data, as a measure of uncertainty.
 
-    For numbers whose interval by the Gauss-Newton matrix is doubtful: bounds, strong curvature, few data. Not for fields,
-    nor for a model that misses structure in a way that noise cannot.
+    For scalars whose Gauss-Newton interval is doubtful: bounds, strong curvature, few data. Not for fields, and not for
+    a model whose misfit noise cannot explain.
 
     **Arguments:**
 
     - `count`: the number of repetitions; default 200.
-    - `kind`: `parametric` (the default) adds new noise of the stated sigma to the fit. `blocks` adds its own residuals in
-      blocks of successive frames, drawn at random. This keeps their size, and their correlation within a block.
-      `recordings` draws whole recordings with replacement, and gives intervals of shared numbers. It is valid if the
+    - `kind`: `parametric` (the default) adds new noise of the stated sigma to the fit. `blocks` adds the fit's own
+      residuals in random blocks of successive frames, which preserves their size, and their correlation within a block.
+      `recordings` draws whole recordings with replacement, and gives intervals of shared scalars. It is valid if the
       model errs differently in each recording, and needs twenty recordings or more.
-    - `block`: the number of frames in a block; by default the cube root of their number, but at least 1.
-    - `steps`: the number of evaluations of a repetition, which then counts wherever they end. For fits at a minimum with
+    - `block`: the number of frames in a block; by default the cube root of the number of frames, but at least 1.
+    - `steps`: the number of evaluations of a repetition, which then counts wherever it ends. For fits at a minimum with
       expensive evaluations. By default only repetitions that end in a minimum count.
 
     Sources: B. Efron, Ann. Statist. 7:1 (1979), doi:10.1214/aos/1176344552; for blocks H. Kuensch, Ann. Statist. 17:1217
@@ -69,7 +69,7 @@ class Bootstrap:
         **Arguments:**
 
         - `functional`, `theta`: a fit of one trajectory from the initial state, and its estimate, (p,).
-        - `seed`: of the noise.
+        - `seed`: the seed of the noise.
         """
         refuse(Choices.of(functional, (), "bootstrap", resampled=self.kind))
         random, made = np.random.default_rng(seed), dict[str, Array]()
@@ -90,7 +90,7 @@ class Bootstrap:
         return made
 
     def _blocks(self, r: Float[np.ndarray, "T ..."], random: np.random.Generator) -> Float[np.ndarray, "E T ..."]:
-        """Residuals in blocks of successive frames, which may begin anywhere and go on at the start of the record."""
+        """Residuals in blocks of successive frames, which start anywhere and wrap around at the end of the record."""
         frames = r.shape[0]
         length = self.block or max(1, round(frames ** (1 / 3)))
         starts = random.integers(frames, size=(self.count, -(-frames // length)))
@@ -100,18 +100,18 @@ class Bootstrap:
 
 @dataclasses.dataclass(frozen=True)
 class Bootstrapped:
-    """Result of a bootstrap: estimates of all repetitions, and intervals.
+    """Result of a bootstrap: the estimates of all repetitions, and intervals.
 
     **Arguments:**
 
-    - `theta`: the estimates of all repetitions that count, (n, p); for recordings the estimates of the p shared numbers.
-    - `values`: the same as physical values, (n, p).
-    - `low`, `high`: the ends of the intervals, (p,), in physical units; NaN for numbers that are at a bound.
-    - `failed`: the number of repetitions that do not count.
+    - `theta`: the estimates of all valid repetitions, (n, p); for recordings, of the p shared scalars.
+    - `values`: the estimates as physical values, (n, p).
+    - `low`, `high`: the ends of the intervals, (p,), in physical units; NaN for scalars at a bound.
+    - `failed`: the number of invalid repetitions.
     - `names`: the names of the elements.
-    - `kind`: of the repetitions, as of `Bootstrap`.
-    - `tabulated`: the indices of the elements that tables list.
-    - `matrix`: intervals by the Gauss-Newton matrix, for the tables; default None.
+    - `kind`: the kind of the repetitions, as in `Bootstrap`.
+    - `tabulated`: the indices of the elements in tables.
+    - `matrix`: intervals from the Gauss-Newton matrix, for the tables; default None.
     """
 
     theta: Float[np.ndarray, "n p"]
@@ -125,7 +125,7 @@ class Bootstrapped:
     matrix: Intervals | None = None
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of bootstrap.csv: the intervals of each scalar."""
+        """Rows of bootstrap.csv: the intervals of each scalar."""
         spread, matrix, rows = self.values.std(axis=0, ddof=1), self.matrix, []
         for i in self.tabulated:
             row = {"control": self.names[i], "repetitions": len(self.theta), "standard_deviation": spread[i]}
@@ -137,7 +137,7 @@ class Bootstrapped:
         return rows
 
     def record(self) -> dict[str, Any]:
-        """Its section in summary.json, with the widths of its intervals over those by the matrix."""
+        """Its section of summary.json, with the ratios of its interval widths to those from the matrix."""
         ratio, matrix = None, self.matrix
         if matrix is not None:
             at = [matrix.names.index(self.names[i]) for i in self.tabulated]
@@ -148,9 +148,9 @@ class Bootstrapped:
 
 
 def check_bootstrap(functional: AbstractObjective, repetitions: Bootstrap) -> None:
-    """Refuse a fit that no bootstrap repeats.
+    """Refuse a fit that no bootstrap can repeat.
 
-    **Arguments:** as of `bootstrap`.
+    **Arguments:** as in `bootstrap`.
     """
     if not isinstance(functional, Recordings):
         plan_of(Members.from_points(functional, functional.theta0[None]), [LevenbergMarquardt()])
@@ -169,18 +169,18 @@ def bootstrap(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> Bootstrapped:
-    """Bootstrap intervals, from repetitions of a fit that start at the estimate.
+    """Bootstrap intervals, from repeated fits that start at the estimate.
 
-    Intervals are pivotal: in search space, the quantiles of (repetition - estimate) stand for the quantiles of (estimate
-    - truth).
+    Intervals are pivotal: in search space, the quantiles of (repetition - estimate) replace the quantiles of
+    (estimate - truth).
 
     **Arguments:**
 
     - `functional`, `theta`: the fit and its estimate, (p,). The kind `recordings` expects `Recordings`.
     - `repetitions`: the number and kind of repetitions; default `Bootstrap()`.
     - `level`: the confidence level; default 0.95.
-    - `seed`: of the noise.
-    - `at_once`, `devices`, `callback`, `resume`: as of `fit_members`.
+    - `seed`: the seed of the noise.
+    - `at_once`, `devices`, `callback`, `resume`: as in `fit_members`.
 
     **Errors:** PdefitError if the record is cut into segments.
     """
@@ -218,5 +218,5 @@ def bootstrap(
 
 
 def _shared_numbers(functional: Recordings) -> np.ndarray:
-    """The elements of theta that are numbers which all recordings share, (p,) of booleans."""
+    """Mask of the elements of theta that are shared scalars, (p,)."""
     return functional.controls.mask(lambda c: c.is_number and not c.own)

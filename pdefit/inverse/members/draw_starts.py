@@ -1,4 +1,4 @@
-"""Starts: many points from which one fit begins."""
+"""Starts: many starting points of one fit."""
 
 import dataclasses
 from typing import Literal
@@ -26,26 +26,27 @@ _COPIES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Starts:
-    """Design of many starts of one fit, spread evenly over the ranges of its numbers.
+    """Design of many starts of one fit, spread evenly over the ranges of its scalars.
 
-    For landscapes with wrong minima: oscillations, chaos, guesses that are off by a factor of ten. Not if one fit
-    already explains the data. Beside fields each start costs a whole fit, so take few.
+    For landscapes with wrong minima: oscillations, chaos, guesses wrong by a factor of ten. Not if one fit already
+    explains the data. With fields each start costs a whole fit, so take few.
 
-    The first start is the guess itself. The design draws the numbers. Array parameters, such as the weights of a network,
-    are drawn from a normal density as wide as the guess. Initial states, node states and smooth fields keep their guess.
+    The first start is the guess itself. The design draws the scalars. Array parameters, such as the weights of a
+    network, are drawn from a normal density as wide as the guess. Initial states, node states and smooth fields keep
+    their guess.
 
     **Arguments:**
 
     - `count`: the number of starts; default 20.
     - `design`: `sobol` points (the default) or a `latin_hypercube`. Both fill the space more evenly than random points.
-    - `within`: the density from which numbers are drawn. `bounds`: between them, evenly in search space. `prior`: the
-      control's prior. `spread`: from the guess divided by `factor` to the guess times `factor`. A number without bounds,
-      or without a prior, is drawn by `spread`. Default `spread`.
-    - `factor`: the factor of `spread`; default 10. A number of either sign is drawn from the guess plus and minus itself,
-      or plus and minus 1 if it is zero.
-    - `keep`: the number of starts that are fitted to the end; default 5. The worse half of all is dropped after 10
-      evaluations on the first quarter of the record, and the rest but `keep` after 10 more on its first half. 0 drops
-      none. If the record is cut into segments, or has fewer than 8 frames, all are fitted to the end.
+    - `within`: the density of the starts. `bounds`: between the bounds, uniform in search space. `prior`: the control's
+      prior. `spread`: from the guess divided by `factor` to the guess times `factor`. A scalar without bounds, or
+      without a prior, is drawn by `spread`. Default `spread`.
+    - `factor`: the factor of `spread`; default 10. A scalar of either sign is drawn from the guess plus and minus its
+      size, or plus and minus 1 if it is zero.
+    - `keep`: the number of starts that are fitted to the end; default 5. The worse half is dropped after 10 evaluations
+      on the first quarter of the record, and the rest but `keep` after 10 more on its first half. 0 drops none. If the
+      record is cut into segments, or has fewer than 8 frames, all are fitted to the end.
     """
 
     count: int = 20
@@ -68,7 +69,7 @@ class Starts:
         **Arguments:**
 
         - `functional`: the objective at its guess.
-        - `seed`: of the design and of random weights.
+        - `seed`: the seed of the design and of random weights.
         """
         controls, theta0 = functional.controls, np.asarray(functional.theta0)
         if size := too_large((self.count, theta0.size, _COPIES)):
@@ -98,7 +99,7 @@ class Starts:
         return jax.device_put(points)
 
     def _cube(self, dimensions: int, seed: int) -> Float[np.ndarray, "n d"]:
-        """Points of the unit cube, one for each start but the guess."""
+        """Points of the unit cube, one for each start except the guess."""
         if not dimensions or self.count == 1:
             return np.zeros((self.count - 1, dimensions))
         # here, because it takes half a second to load
@@ -111,7 +112,7 @@ class Starts:
         return qmc.Sobol(dimensions, rng=seed).random_base2(power)[: self.count - 1]
 
     def _numbers(self, c: BoundControl, guess: np.ndarray, sizes: np.ndarray, cube: np.ndarray) -> np.ndarray:
-        """The elements of a control in search space, from points of the unit cube, (E - 1, size)."""
+        """Elements of a control in search space, from points of the unit cube, (E - 1, size)."""
         lower, upper = c.bounds
         if self.within == "bounds" and np.all(np.isfinite(lower) & np.isfinite(upper)):
             return lower + cube * (upper - lower)

@@ -1,4 +1,4 @@
-"""Exploration: a fit from many starts, of which weak ones are dropped early."""
+"""Exploration: a fit from many starts, in which weak starts are dropped early."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -32,17 +32,17 @@ _FRAMES = 8
 
 @dataclasses.dataclass(frozen=True)
 class Exploration:
-    """Result of an exploration: the end of every start of one fit.
+    """Result of an exploration: the end point of every start of one fit.
 
     **Arguments:**
 
     - `starts`: the starts, (E, p).
-    - `theta`, `loss`: the end of each start, (E, p), and J there, (E,); infinite for starts that were dropped or blew up.
-    - `dropped`: the comparison after which each start was dropped, from 0; -1 for starts that were fitted to the end.
+    - `theta`, `loss`: the end point of each start, (E, p), and J there, (E,); infinite for dropped or blown-up starts.
+    - `dropped`: the index of the comparison after which each start was dropped; -1 for starts fitted to the end.
     - `evaluations`: the number of evaluations of each start.
     - `converged`: whether each start ended in a minimum.
     - `optima`: the distinct optima.
-    - `score`: the score of each start, (E,), of which the lowest is chosen: J, or the misfit of held-out frames.
+    - `score`: the score of each start, (E,), the lowest of which is chosen: J, or the misfit of held-out frames.
     """
 
     starts: Float[np.ndarray, "E p"]
@@ -56,16 +56,16 @@ class Exploration:
 
     @property
     def best(self) -> int:
-        """The number of the start that is chosen."""
+        """Index of the chosen start."""
         return int(np.argmin(self.score))
 
     @property
     def point(self) -> Float[Array, " p"]:
-        """The end of the start that is chosen, (p,)."""
+        """End point of the chosen start, (p,)."""
         return jnp.asarray(self.theta[self.best])
 
     def record(self) -> dict[str, Any]:
-        """Its entries in summary.json."""
+        """Entries of summary.json."""
         return {
             "count": self.loss.size,
             "dropped": int((self.dropped >= 0).sum()),
@@ -77,7 +77,7 @@ class Exploration:
         }
 
     def __str__(self) -> str:
-        """A sentence about the number of starts that reached the best optimum."""
+        """Sentence about the number of starts that reached the best optimum."""
         if not self.optima.best.size:
             return f"{self.loss.size} starts, none of which gave a finite J"
         ended, reached = int((self.dropped < 0).sum()), int(self.optima.reached[self.optima.label[self.best]])
@@ -98,15 +98,15 @@ def explore(
     callback: Callable[[MemberProgress], None] | None = None,
     judge: AbstractObjective | None = None,
 ) -> Exploration:
-    """Fits from many starts, and the optima that they reach. `pdefit.fit` continues from the best.
+    """Fits from many starts, and their distinct optima. `pdefit.fit` continues from the best.
 
     **Arguments:**
 
     - `functional`: the objective.
     - `starts`: the starts; default `Starts()`.
-    - `stages`: as of `fit_members`; by default the stages of `choose_stages`.
+    - `stages`: as in `fit_members`; by default the stages of `choose_stages`.
     - `seed`: the seed of the starts.
-    - `at_once`, `devices`, `callback`: as of `fit_members`.
+    - `at_once`, `devices`, `callback`: as in `fit_members`.
     - `judge`: the objective that chooses among the optima, such as the misfit of held-out frames,
       `pdefit.stopping.Holdout(record).judged(functional)`; by default the lowest J.
     """
@@ -125,16 +125,16 @@ class _Now(NamedTuple):
 
 
 class Explorer:
-    """A fit from many starts under way.
+    """A fit from many starts, in progress.
 
     **Arguments:**
 
     - `functional`: the objective.
-    - `stages`: as of `explore`.
-    - `starts`, `seed`: which points it begins from.
-    - `at_once`, `devices`: as of `fit_members`.
+    - `stages`: as in `explore`.
+    - `starts`, `seed`: the design of the starts, and its seed.
+    - `at_once`, `devices`: as in `fit_members`.
     - `callback`: called after every few evaluations.
-    - `judge`: as of `explore`.
+    - `judge`: as in `explore`.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Explorer:
         self.rung, self.run = 0, None
 
     def _trials(self, last: Stage) -> list[list[Stage]]:
-        """The stages on the beginning of the record after which starts are compared."""
+        """Stages on the beginning of the record after which starts are compared."""
         records = [part.observations.ts for part, _ in self.functional.parts(self.functional.theta0)]
         whole = self.functional.formulation == Single() and min(ts.size for ts in records) >= _FRAMES
         if not whole or not 0 < self.starts.keep < self.starts.count:
@@ -170,7 +170,7 @@ class Explorer:
 
     @property
     def alive(self) -> Int[np.ndarray, " a"]:
-        """The starts that have not been dropped."""
+        """Indices of the starts that have not been dropped."""
         return np.flatnonzero(self.now.dropped < 0)
 
     def explore(self) -> Exploration:
@@ -195,7 +195,7 @@ class Explorer:
         self.now.evaluations[self.alive] += run.now.evaluations
 
     def _drop(self, run: MemberRun) -> None:
-        """Drop the worse half, but no more than leave as many as are kept."""
+        """Drop the worse half, but keep at least the required number."""
         alive = self.alive
         left = max(self.starts.keep, -(-alive.size // 2)) if self.rung + 2 < len(self.rungs) else self.starts.keep
         order = np.argsort(run.now.loss, kind="stable")
@@ -227,14 +227,14 @@ class Explorer:
     # --- saving and going on -------------------------------------------------------------------------------------------
 
     def state(self) -> RunState:
-        """The state from which the exploration can be resumed, with the same bits."""
+        """The state from which the exploration can be resumed, bit for bit."""
         inner = RunState({}, {}) if self.run is None else self.run.state()
         numbers = {**inner.numbers, "rung": self.rung, "under_way": self.run is not None}
         return RunState(numbers, pack(starts=self.now) | inner.arrays)
 
     @refusing("these starts")
     def restore(self, saved: RunState) -> None:
-        """Take over the state of a saved exploration. One that does not fit this one is refused."""
+        """Restore a saved exploration, or refuse it if it belongs to another fit."""
         self.rung = saved.numbers["rung"]
         if not 0 <= self.rung < len(self.rungs):
             raise ValueError("rung")

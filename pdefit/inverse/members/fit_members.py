@@ -38,24 +38,24 @@ def fit_members(
 ) -> MemberFits:
     """Fits of many members, stage by stage, with many members in one program.
 
-    Each member has its own damping, acceptance and convergence. A finished member makes room for the next, so that the
-    slowest does not delay all. A member whose model blows up at its start is left out.
+    Each member has its own damping, acceptance and convergence. A finished member is replaced by the next, so that slow
+    ones do not delay all. A member whose model blows up at its start is left out.
 
-    Each member has steps of its own, which are chosen anew as in its own fit: adaptive ones, and constant ones that were
-    left open and have a stability limit. All take as many steps as the member with the most. The number of stages for a
-    given step stays.
+    Each member has its own steps, renewed as in a single fit: adaptive steps, and constant steps that were left open
+    and have a stability limit. All are padded to the member with the most steps. The number of stages for a given step
+    is fixed.
 
     **Arguments:**
 
     - `members`: the objectives and their starts.
-    - `stages`: optimizers or stages as of `pdefit.fit`, without rules that end them and without reweighting; by default
-      those that `choose_stages` chooses for the first member.
-    - `at_once`: the most members that run together; default 128. Fewer take less memory.
+    - `stages`: optimizers or stages as in `pdefit.fit`, without stopping rules and without reweighting; by default the
+      stages that `choose_stages` chooses for the first member.
+    - `at_once`: the largest number of members that run together; default 128. Fewer need less memory.
     - `devices`: devices that share the members; by default one. After `jax.distributed.initialize()` they may belong to
       several processes: each process makes the same call and gets all results.
     - `callback`: a function called after every few evaluations.
-    - `resume`: a state that a callback saved in an earlier call with the same arguments. The fits continue from it, with
-      the same bits.
+    - `resume`: a state that a callback saved in an earlier call with the same arguments. The fits continue from it, bit
+      for bit.
 
     **Errors:** PdefitError if a stage is not supported for members.
     """
@@ -79,18 +79,18 @@ def fit_members_again(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> MemberFits:
-    """Fits of many members with further starts for some. Each keeps the better of its ends.
+    """Fits of many members with further starts for some; each keeps its best result.
 
-    For the few of many fits that ended in no minimum, or in a wrong one. Not for all of them: take better stages then.
+    For a few of many fits that ended in no minimum, or in a wrong one. If all did, use better stages instead.
 
     **Arguments:**
 
     - `members`, `found`: the members and their fits so far.
-    - `which`: the numbers of those that are fitted again.
+    - `which`: the indices of the members to fit again.
     - `starts`: the starts; default `Starts()`. All are fitted to the end. The first start, which is the guess, is left
       out.
-    - `seed`: of the starts.
-    - `stages`, `at_once`, `devices`, `callback`, `resume`: as of `fit_members`.
+    - `seed`: the seed of the starts.
+    - `stages`, `at_once`, `devices`, `callback`, `resume`: as in `fit_members`.
     """
     starts, which = starts or Starts(), np.asarray(which, int)
     each = starts.count - 1
@@ -103,9 +103,9 @@ def fit_members_again(
 
 
 def plan_of(members: Members, stages: Sequence[Stage | AbstractOptimizer] | None) -> list[Stage]:
-    """The stages of many fits. What they cannot have is refused.
+    """The stages of many fits; unsupported stages are refused.
 
-    **Arguments:** as of `fit_members`.
+    **Arguments:** as in `fit_members`.
     """
     plan = stages_of(members.member(0), stages)
     refuse(Choices.of(members.member(0), plan, "members"))
@@ -118,7 +118,7 @@ def plan_of(members: Members, stages: Sequence[Stage | AbstractOptimizer] | None
 
 
 def stages_of(functional: AbstractObjective, stages: Sequence[Stage | AbstractOptimizer] | None) -> list[Stage]:
-    """The stages of a fit: those that are given, or those that suit a functional. Only a single fit may have some."""
+    """The given stages of a fit, or stages chosen for a functional. Only a single fit may have some kinds of stages."""
     chosen = choose_stages(functional.parts(functional.theta0)[0][0]).stages if stages is None else stages
     if not chosen:
         raise PdefitError("A fit expects at least one stage, e.g. stages=levenberg_marquardt")

@@ -1,4 +1,4 @@
-"""A fit that goes on from the best of many starts, in any case or only where the guess ended badly."""
+"""A fit that continues from the best of many starts, always or only if the fit from the guess ended badly."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -20,15 +20,15 @@ def from_starts(
     needed: Callable[[Fit], bool] | None = None,
     again: Fitting | None = None,
 ) -> tuple[Fit, Exploration | None]:
-    """The fit from the best of many starts, and the ends of all starts; None for these if none were needed.
+    """The fit from the best of many starts, and their exploration (None if it was not needed).
 
     **Arguments:**
 
-    - `objective`, `stages`: as of `pdefit.fit`.
-    - `explored`: explores the starts, as of `explore`.
+    - `objective`, `stages`: as in `pdefit.fit`.
+    - `explored`: explores the starts, as in `explore`.
     - `fitted`: fits an objective by stages.
-    - `needed`: test for a fit from the guess that other starts may improve; by default starts come first.
-    - `again`: fits after such a test; default `fitted`.
+    - `needed`: decides whether other starts may improve a fit from the guess; by default starts come first.
+    - `again`: fits after such a decision; default `fitted`.
 
     **Errors:** PdefitError if the model blows up from all starts and there is no fit from the guess.
     """

@@ -1,4 +1,4 @@
-"""Fits of many members that each hold some of their unknowns."""
+"""Fits of many members, each with some of its unknowns held."""
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,13 +14,13 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 def fits_holding(
     members: Members, held: Int[np.ndarray, "E h"], optimizer: AbstractOptimizer, max_iterations: int
 ) -> tuple[Float[np.ndarray, "E p"], Float[np.ndarray, " E"]]:
-    """The points at which fits end, and J there: infinite if the model blows up. All advance in one program.
+    """End points of fits, and J there, infinite if the model blows up. All fits advance in one program.
 
     **Arguments:**
 
     - `members`: the objectives and their starts.
-    - `held`: the elements that each keeps; one may stand there twice.
-    - `optimizer`, `max_iterations`: of each fit.
+    - `held`: the held elements of each member; repetitions are allowed.
+    - `optimizer`, `max_iterations`: the optimizer and its bound, for each fit.
     """
     run = MemberRun(members.holding(held), [Stage(optimizer, max_iterations)], AT_ONCE, (), None)
     run.minimise()

@@ -1,4 +1,4 @@
-"""Joint profile likelihoods: two numbers are held on a grid of values, and the remaining unknowns are fitted again."""
+"""Joint profile likelihoods: two scalars are held on a grid of values, and the remaining unknowns are fitted again."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -23,15 +23,15 @@ _REACH, _UNKNOWN = 1.6, 0.5
 
 @dataclasses.dataclass(frozen=True)
 class JointProfile:
-    """Joint profile likelihood of two numbers: the lowest J of the remaining unknowns on a grid of their values.
+    """Joint profile likelihood of two scalars: J minimised over the remaining unknowns on a grid of their values.
 
     **Arguments:**
 
-    - `controls`: the names of both.
+    - `controls`: the names of both scalars.
     - `first`, `second`: the held values in physical units, increasing, (n,).
-    - `rise`: twice the rise of J there, (n, n); infinite if the model blows up.
-    - `limit`: the rise at the edge of the joint region.
-    - `estimate`, `units`: of both numbers.
+    - `rise`: twice the increase of J there, (n, n); infinite if the model blows up.
+    - `limit`: the increase at the edge of the joint region.
+    - `estimate`, `units`: the estimates and units of both scalars.
     """
 
     controls: tuple[str, str]
@@ -43,7 +43,7 @@ class JointProfile:
     units: tuple[str, str]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line for each pair of values."""
+        """Table rows, one for each pair of values."""
         first, second = self.controls
         return [
             {"first": first, "value": x, "second": second, "other": y, "rise": r, "limit": self.limit}
@@ -70,21 +70,20 @@ def joint_profile(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> JointProfile:
-    """Joint profile likelihood of two numbers; its region shows their compensation: straight, bent, or open.
+    """Joint profile likelihood of two scalars; its region shows their compensation: straight, bent, or open.
 
-    For two numbers that an `identify` names as partners. Not for one of them alone (`profiles`), which takes far fewer
-    fits.
+    For two scalars that `identify` names as partners. Not for a single scalar (`profiles`), which takes far fewer fits.
 
     **Arguments:**
 
     - `functional`, `theta`: the fit and its estimate, (p,).
-    - `pair`: the names of the two numbers.
-    - `points`: the values of each, at least 3; all pairs of them are fitted in one program.
-    - `level`: the probability that the joint region shall have; default 0.95.
-    - `sigma_stated`, `devices`, `callback`: as of `profiles`.
-    - `resume`: a state that a callback took from an earlier call with the same arguments.
+    - `pair`: the names of the two scalars.
+    - `points`: the number of values of each, at least 3; all pairs are fitted in one program.
+    - `level`: the probability of the joint region; default 0.95.
+    - `sigma_stated`, `devices`, `callback`: as in `profiles`.
+    - `resume`: a state that a callback saved in an earlier call with the same arguments.
 
-    **Errors:** PdefitError for names that are not two numbers, and as of `profiles`.
+    **Errors:** PdefitError for names that are not two scalars, and as in `profiles`.
 
     Source: W. Meeker, L. Escobar, Am. Stat. 49:48 (1995), doi:10.1080/00031305.1995.10476112.
     """
@@ -120,7 +119,7 @@ def joint_profile(
 def _together(
     ways: Float[np.ndarray, "2 p"], numbers: np.ndarray, steps: Float[np.ndarray, "m 2"]
 ) -> Float[np.ndarray, "m p"]:
-    """The changes of all unknowns that the matrix expects with two of them, from those with each alone."""
+    """Changes of all unknowns predicted by the matrix for two scalars, from those for each alone."""
     # way i moves number i by 1, and the other one with it
     mixed = ways[:, numbers]
     return steps @ np.linalg.pinv(mixed) @ ways

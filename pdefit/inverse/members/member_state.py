@@ -1,4 +1,4 @@
-"""Points of all members of a run with their history, and the progress that callbacks get."""
+"""Points of all members of a run with their history, and the progress passed to callbacks."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,9 +16,9 @@ class MemberProgress:
 
     **Arguments:**
 
-    - `stage`, `stages`: the number of the stage, from 0, and of all stages.
-    - `finished`, `members`: how many members have finished the stage, of how many.
-    - `evaluations`: evaluations so far, of all members and stages.
+    - `stage`, `stages`: the index of the stage, from 0, and the number of stages.
+    - `finished`, `members`: the number of members that have finished the stage, and of all members.
+    - `evaluations`: the number of evaluations so far, in all members and stages.
     - `state`: returns the state from which the fits can be resumed.
     """
 
@@ -31,15 +31,15 @@ class MemberProgress:
 
 
 class Now(NamedTuple):
-    """The state of all members, and the history of each.
+    """The state of all members, and their histories.
 
     **Arguments:**
 
     - `theta`, `loss`: the points, (E, p), and J there.
-    - `converged`: whether each ended in a minimum.
-    - `evaluations`, `used`: the evaluations of each so far, and in this stage.
-    - `error`, `chosen`: the errors of adaptive steps, at these points and at the points of their choice; NaN for constant
-      steps.
+    - `converged`: whether each member ended in a minimum.
+    - `evaluations`, `used`: the number of evaluations of each so far, and in this stage.
+    - `error`, `chosen`: the errors of adaptive steps, at these points and at the points of their choice; NaN for
+      constant steps.
     - `ended`: whether each has finished this stage.
     - `anew`: whether each began this stage from its start.
     """
@@ -56,7 +56,7 @@ class Now(NamedTuple):
 
     @staticmethod
     def at(theta: Float[np.ndarray, "E p"]) -> "Now":
-        """The record before the first evaluation."""
+        """The state before the first evaluation."""
         none = [np.zeros(len(theta), int) for _ in range(2)], [np.full(len(theta), np.nan) for _ in range(2)]
         no = [np.zeros(len(theta), bool) for _ in range(3)]
         return Now(theta, np.full(len(theta), np.inf), no[0], *none[0], *none[1], *no[1:])

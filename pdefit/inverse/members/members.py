@@ -1,4 +1,4 @@
-"""Members: many objectives of equal structure, each with unknowns of its own, evaluated in one program."""
+"""Members: many objectives of equal structure, with independent unknowns, evaluated in one program."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ class Members(eqx.Module):
     """A stack of E objectives J_e(theta_e) that are minimised independently.
 
     For many starts of one fit, for many animals or devices, and for repetitions with other noise. Not for recordings
-    that share unknowns (`Recordings`).
+    with shared unknowns (`Recordings`).
 
     Arrays that are equal in all members are stored once. So a thousand starts take the memory of one record.
 
@@ -45,7 +45,7 @@ class Members(eqx.Module):
 
     @staticmethod
     def of(functionals: Sequence[Functional]) -> "Members":
-        """Members from a functional each, of equal structure: the same system, grid and controls.
+        """Members from one functional each, of equal structure: the same system, grid and controls.
 
         **Arguments:** `functionals`: initial states, data, times and parameters may differ, and so may the number of
         frames.
@@ -62,8 +62,8 @@ class Members(eqx.Module):
 
         **Arguments:**
 
-        - `functional`: the objective of all.
-        - `theta0`: the starts in search space, (E, p). Those outside the bounds are moved onto them.
+        - `functional`: the common objective.
+        - `theta0`: the starts in search space, (E, p). Starts outside the bounds are moved onto them.
         """
         lower, upper = functional.controls.bounds
         points = jnp.clip(jnp.asarray(theta0, jnp.float64), lower[None], upper[None])
@@ -72,8 +72,8 @@ class Members(eqx.Module):
     def with_data(self, values: dict[str, Float[Array, "E T ..."]]) -> "Members":
         """The same members with other observed values, each with its own.
 
-        **Arguments:** `values`: for each variable the values of all members, (E, T, ...). The mask stays, and values that it
-        leaves out do not count.
+        **Arguments:** `values`: the values of all members for each variable, (E, T, ...). The mask is kept, and masked
+        values do not count.
         """
         made = [jnp.asarray(x) for x in values.values()]
         return eqx.tree_at(
@@ -92,18 +92,18 @@ class Members(eqx.Module):
 
     @property
     def time_grid(self) -> TimeGrid:
-        """The steps of all members, with a leading axis."""
+        """Time grids of all members, with a leading axis."""
         return self.stack.part(lambda o: o.time_grid, self.count)
 
     def restepped(
         self, which: Int[np.ndarray, " k"], chosen: Callable[[int, AbstractObjective], AbstractObjective]
     ) -> tuple["Members", Int[np.ndarray, " r"]]:
-        """The members with other steps of some, and the numbers of the members whose steps were chosen anew.
+        """The members with some of their steps changed, and the indices of the changed members.
 
         **Arguments:**
 
-        - `which`: the numbers of the members that may need other steps.
-        - `chosen`: from the number of a member and its objective to this objective with other steps, or as it is.
+        - `which`: the indices of the members that may need other steps.
+        - `chosen`: maps the index of a member and its objective to the objective with new steps, or unchanged.
         """
         changed, first = dict[int, AbstractObjective](), self.first
         for e in which.tolist():
@@ -127,15 +127,15 @@ class Members(eqx.Module):
         return dataclasses.replace(self, stack=stack), np.array([*changed])
 
     def holding(self, held: Int[np.ndarray, "E h"]) -> "Members":
-        """The same members, each of which holds some elements of theta at its start.
+        """The same members with some elements of theta held at their start.
 
-        **Arguments:** `held`: the numbers of these elements, (E, h).
+        **Arguments:** `held`: the indices of these elements, (E, h).
         """
         return dataclasses.replace(self, held=np.asarray(held))
 
     @property
     def count(self) -> int:
-        """The number of members."""
+        """Number of members."""
         return self.theta0.shape[0]
 
     @property
@@ -145,12 +145,12 @@ class Members(eqx.Module):
 
     @property
     def controls(self) -> Controls:
-        """The unknowns, which have the same names, units and bounds in all members."""
+        """The controls, which have the same names, units and bounds in all members."""
         return self.first.controls
 
     @property
     def boxes(self) -> tuple[Float[np.ndarray, "E p"], Float[np.ndarray, "E p"]]:
-        """The lower and the upper bounds of theta of every member."""
+        """Lower and upper bounds of theta of every member."""
         own = bool(jax.tree.leaves(self.stack.own.controls))
         boxes = (
             [self.member(e).controls.bounds for e in range(self.count)] if own else [self.controls.bounds] * self.count
@@ -168,29 +168,29 @@ class Members(eqx.Module):
     def take(self, index: np.ndarray) -> "Members":
         """Some of the members.
 
-        **Arguments:** `index`: their numbers, in the order in which they are wanted.
+        **Arguments:** `index`: their indices, in the required order.
         """
         return Members(
             self.stack.take(index), taken(self.theta0, index), None if self.held is None else self.held[index]
         )
 
     def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
-        """A function of every member's functional and of its slice of some arrays, stacked. It is traced once.
+        """Results of a function of every member's functional and of its slice of some arrays, stacked. It is traced once.
 
         **Arguments:**
 
         - `function`: called as `function(functional, *slices)`.
-        - `arguments`: trees of arrays with a leading axis of the members, one at least.
-        - `batch`: how the members are run; default all at once (`Vmap()`).
+        - `arguments`: trees of arrays with a leading axis of members, at least one.
+        - `batch`: the batch in which the members run; default all at once (`Vmap()`).
         """
         return self.stack.each(function, *arguments, batch=batch)
 
     def reformulated(self, formulation: AbstractFormulation | None) -> "Members":
-        """The same members with their records cut in another way, as of `AbstractObjective.reformulated`.
+        """The same members with their records cut in another way, as in `AbstractObjective.reformulated`.
 
-        They start from the starts of the controls that remain.
+        They start from the starts of the remaining controls.
 
-        **Arguments:** `formulation`: how each record is cut; None leaves it as it is.
+        **Arguments:** `formulation`: the cut of each record; None leaves it unchanged.
         """
         if not prepares(self.first, formulation):
             return self
@@ -212,12 +212,12 @@ class Members(eqx.Module):
         return Members(Stack.beside(first, tree), taken(self.theta0, np.s_[:, : first.controls.size]))
 
     def _nodes(self, formulation: AbstractFormulation, first: Functional) -> PyTree:
-        """The states at the starts of the windows of all members, stacked.
+        """States at the starts of the windows of all members, stacked.
 
         **Arguments:**
 
-        - `formulation`: how the records are cut.
-        - `first`: the functional of the first member, cut so.
+        - `formulation`: the cut of the records.
+        - `first`: the functional of the first member with this cut.
         """
         at, found = first.layout.nodes, []
         data = jax.tree.map(np.asarray, self.stack.part(lambda o: o.observations, self.count))
@@ -237,7 +237,7 @@ class Members(eqx.Module):
 
 
 def _members(objectives: Sequence[AbstractObjective], theta0: Float[Array, "E p"]) -> Members:
-    """Members from objectives. Records of one length are not padded."""
+    """Members from objectives. Records of equal length are not padded."""
     stack = Stack.of(objectives)
     if stack.extents is not None and len({*stack.extents}) == 1:
         stack = dataclasses.replace(stack, extents=None)

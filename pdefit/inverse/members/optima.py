@@ -1,4 +1,4 @@
-"""The distinct optima that many fits of one objective reach."""
+"""Distinct optima of many fits of one objective."""
 
 import dataclasses
 
@@ -8,13 +8,13 @@ from jaxtyping import Float, Int
 
 @dataclasses.dataclass(frozen=True)
 class Optima:
-    """The distinct optima that the fits of one objective reached.
+    """The distinct optima reached by the fits of one objective.
 
     **Arguments:**
 
-    - `label`: for each fit the number of its optimum, from 0 for the lowest J; -1 if there is none.
-    - `reached`: how many fits reached each optimum.
-    - `best`: the fit with the lowest J of each optimum.
+    - `label`: for each fit the index of its optimum, from 0 for the lowest J; -1 if there is none.
+    - `reached`: the number of fits that reached each optimum.
+    - `best`: for each optimum the fit with the lowest J.
     """
 
     label: Int[np.ndarray, " E"]
@@ -33,16 +33,17 @@ def find_optima(
     sizes: Float[np.ndarray, " p"],
     values: int,
 ) -> Optima:
-    """The optima of some fits, told apart by their distance in standard errors.
+    """Distinct optima of several fits, separated by their distance in standard errors.
 
-    Two fits are at one optimum if no combination of unknowns differs by more than a standard error, in the mean, or if no
-    unknown differs by more than a thousandth of itself. Without a matrix, they are if J is equal to a thousandth.
+    Two fits are at one optimum if their difference in the metric of the matrix is at most a standard error on average,
+    or if no unknown differs by more than a thousandth of its size. Without a matrix, they are if J agrees to a
+    thousandth.
 
     **Arguments:**
 
-    - `theta`, `loss`: the ends of the fits, and J there; not finite for fits that do not count.
+    - `theta`, `loss`: the end points of the fits, and J there; not finite for fits that do not count.
     - `matrix`: J_r^T J_r there; None for many unknowns.
-    - `sizes`: the change of each element of theta by which its control changes as much as it is large, (p,).
+    - `sizes`: the step in each element of theta that changes its control by the control's own magnitude, (p,).
     - `values`: the number of residuals.
     """
     label, best = np.full(len(theta), -1), list[int]()

@@ -1,4 +1,4 @@
-"""Profile likelihoods: a number is held at other values, and the remaining unknowns are fitted again."""
+"""Profile likelihoods: a scalar is held at other values, and the remaining unknowns are fitted again."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ _WORDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Profiles(Sequence[Profile]):
-    """Profiles of some numbers, beside the intervals of the matrix; a sequence of `Profile`.
+    """Profiles of several scalars, with the intervals of the matrix; a sequence of `Profile`.
 
     **Arguments:**
 
     - `found`: the profiles.
-    - `matrix`: the intervals of all numbers by the Gauss-Newton matrix.
+    - `matrix`: the intervals of all scalars from the Gauss-Newton matrix.
     - `theta`: the estimate, (p,).
     """
 
@@ -50,7 +50,7 @@ class Profiles(Sequence[Profile]):
         return self.found[i]
 
     def rows(self) -> list[dict[str, Any]]:
-        """A line for each point of each profile."""
+        """Table rows, one for each point of each profile."""
         return [
             {"control": one.control, "value": x, "rise": r, "limit": one.limit}
             for one in self.found
@@ -85,7 +85,7 @@ class Profiles(Sequence[Profile]):
 
 
 def check_profile(functional: AbstractObjective) -> None:
-    """Refuse a fit along whose numbers no profile leads."""
+    """Refuse a fit whose scalars cannot be profiled."""
     refuse(Choices.of(functional, (), "profile"))
 
 
@@ -101,29 +101,29 @@ def profiles(
     callback: Callable[[MemberProgress], None] | None = None,
     resume: RunState | None = None,
 ) -> Profiles:
-    """The profiles of some numbers, and intervals whose ends are where noise cannot explain the rise of J.
+    """Profiles of scalars, with intervals whose ends are where noise no longer explains the increase of J.
 
-    For numbers whose intervals by the Gauss-Newton matrix are doubtful: wide intervals, products, bounds, numbers that
-    data bound on one side only. Not if those intervals are narrow: they agree with the profile, and cost nothing.
+    For scalars whose Gauss-Newton intervals are doubtful: wide intervals, products, bounds, scalars that data limit on
+    one side only. Not if those intervals are narrow: they agree with the profile, and cost nothing.
 
-    Weights stay as in the fit. If the noise follows the prediction, as for counts, intervals by the matrix are closer to
-    the likelihood.
+    Weights are those of the fit. If the noise follows the prediction, as for counts, Gauss-Newton intervals are closer
+    to the likelihood.
 
-    Both sides of all numbers advance together, a point each at a time, in one program. Steps adapt to the rise.
+    Both sides of all scalars advance together, one point at a time, in one program. Steps adapt to the increase of J.
 
     **Arguments:**
 
     - `functional`, `theta`: the fit and its estimate, (p,).
-    - `names`: the names of numbers or of whole controls; default all that are not fields.
+    - `names`: the names of scalars or of whole controls; default all scalars.
     - `level`: the confidence level; default 0.95.
     - `sigma_stated`: whether sigma was known before the fit, so that residuals can only widen intervals.
-    - `optimizer`: the optimizer of the remaining unknowns; by default Levenberg-Marquardt, for many unknowns Gauss-Newton
-      with conjugate gradients.
+    - `optimizer`: the optimizer of the remaining unknowns; by default Levenberg-Marquardt, for many unknowns
+      Gauss-Newton with conjugate gradients.
     - `devices`: devices that share the work.
     - `callback`: a function called after every few evaluations.
     - `resume`: a state that a callback saved in an earlier call with the same arguments.
 
-    **Errors:** PdefitError for names that are not numbers, and if the record is cut into segments.
+    **Errors:** PdefitError for names that are not scalars, and if the record is cut into segments.
 
     Source: S. A. Murphy, A. W. van der Vaart, J. Am. Stat. Assoc. 95:449 (2000), doi:10.1080/01621459.2000.10474219.
     """
@@ -139,9 +139,9 @@ def profiles(
 
 
 def elements(functional: AbstractObjective, names: Sequence[str] | None) -> Int[np.ndarray, " k"]:
-    """The elements of theta that names of numbers, or of whole controls, mean; by default all numbers.
+    """Indices in theta of named scalars, or of whole controls; by default of all scalars.
 
-    **Arguments:** `functional`, `names`: as of `profiles`.
+    **Arguments:** `functional`, `names`: as in `profiles`.
     """
     known, numbers = functional.controls.names(), functional.controls.numbers
     if names is None:

@@ -1,4 +1,4 @@
-"""The outcome of many fits: estimates, their uncertainty, and what became of each."""
+"""The results of many fits: estimates and their uncertainty."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ class MemberIntervals(NamedTuple):
 
     **Arguments:**
 
-    - `error`: standard errors in search space, (E, p); infinite for what the data do not determine, NaN at a bound.
+    - `error`: standard errors in search space, (E, p); infinite if the data determine nothing, NaN at a bound.
     - `estimate`, `low`, `high`: physical values with the ends of their intervals, (E, p).
     """
 
@@ -50,7 +50,7 @@ class MemberFits:
     - `converged`: whether the optimizer found a minimum, for each member.
     - `evaluations`: the number of evaluations in all stages, for each member.
     - `gradient`, `matrix`: J_r^T r and J_r^T J_r there, (E, p) and (E, p, p); the matrix is None for many unknowns.
-    - `start`: the number of the start from which each came there, (E,); 0 is its guess.
+    - `start`: the index of the start of each member's result, (E,); 0 is its guess.
     - `known`: facts about the data of each, for the verdicts; default `Known()`.
     """
 
@@ -65,12 +65,12 @@ class MemberFits:
     known: Known = Known()
 
     def improved(self, which: Int[np.ndarray, " k"], again: "MemberFits") -> "MemberFits":
-        """The fits, replaced by fits of some members from other starts that ended lower, or in the minimum nearby.
+        """The fits, with some members replaced by fits from other starts that ended lower, or in the minimum nearby.
 
         **Arguments:**
 
-        - `which`: the numbers of those members.
-        - `again`: their fits, as many of each in turn.
+        - `which`: the indices of those members.
+        - `again`: their fits, the same number for each, member after member.
         """
         each = again.loss.size // which.size
         number = np.argmin(again.loss.reshape(-1, each), axis=1)
@@ -95,35 +95,35 @@ class MemberFits:
 
     @functools.cached_property
     def residuals(self) -> dict[str, np.ndarray]:
-        """The weighted residuals of the data of each member at its estimate, by variable, (E, S, I, ...)."""
+        """Weighted residuals of the data of each member at its estimate, by variable, (E, S, I, ...)."""
         return {name: np.asarray(x) for name, x in _batch.residuals(self.members, self.theta).items()}
 
     @functools.cached_property
     def chi2(self) -> Float[np.ndarray, " E"]:
-        """The sum of squared weighted residuals of the data of each member, without priors and regularizers."""
+        """Sum of squared weighted residuals of the data of each member, without priors and regularizers."""
         return 2 * (self.loss - np.asarray(_batch.counts(self.members, self.theta)[1]))
 
     @functools.cached_property
     def observed_values(self) -> Int[np.ndarray, " E"]:
-        """The number of measured values of each member."""
+        """Number of measured values of each member."""
         return np.asarray(_batch.counts(self.members, self.theta)[0])
 
     @functools.cached_property
     def free(self) -> Bool[np.ndarray, "E p"]:
-        """The elements of theta of every member that are at no bound."""
+        """Mask of the elements of theta of every member that are at no bound."""
         return Bounds(*self.members.boxes).free(self.theta)
 
     @property
     def blown_up(self) -> Bool[np.ndarray, " E"]:
-        """The members of which no evaluation was finite."""
+        """Mask of the members without a finite evaluation."""
         return ~np.isfinite(self.loss)
 
     def intervals(self, level: float = 0.95, *, sigma_stated: bool = False) -> MemberIntervals:
-        """Intervals of every member by its Gauss-Newton matrix, as of `pdefit.intervals` for one trajectory.
+        """Intervals of every member from its Gauss-Newton matrix, as in `pdefit.intervals` for one trajectory.
 
         **Arguments:**
 
-        - `level`: the probability that an interval shall have; default 0.95.
+        - `level`: the probability of an interval; default 0.95.
         - `sigma_stated`: whether sigma was known before the fit, so that residuals may widen intervals only.
         """
         degrees = np.maximum(self.observed_values - self.free.sum(axis=1), 1)

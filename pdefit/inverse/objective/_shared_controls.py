@@ -1,4 +1,4 @@
-"""Controls of many recordings: those that all share, and each recording's own."""
+"""Controls of many recordings: shared ones, and each recording's own."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ _STIFF = 1e3
 
 @dataclasses.dataclass(frozen=True)
 class _Of:
-    """A leaf of one recording in the stacked problem."""
+    """Function that selects a leaf of one recording in the stacked problem."""
 
     where: Callable[[PyTree], Array]
     recording: int
@@ -32,9 +32,9 @@ class _Of:
 def joined(
     functionals: Sequence[Functional], gauge: Mapping[str, int | str]
 ) -> tuple[Controls, np.ndarray, Float[Array, " h"], np.ndarray]:
-    """The controls of all recordings, and what `Recordings` knows of them as `columns`, `fixed` and `sums`.
+    """Controls of all recordings, and the fields `columns`, `fixed` and `sums` of `Recordings`.
 
-    **Arguments:** `gauge`: as of `Recordings`.
+    **Arguments:** `gauge`: as in `Recordings`.
     """
     _check_gauge(gauge, functionals)
     fixed = {path: e for path, e in gauge.items() if isinstance(e, int)}
@@ -44,9 +44,9 @@ def joined(
 
 
 def _stacked_controls(functionals: Sequence[Functional], fixed: Mapping[str, int]) -> Controls:
-    """The controls of all recordings in the order of theta, bound to the stacked problem.
+    """Controls of all recordings in the order of theta, bound to the stacked problem.
 
-    **Arguments:** `fixed`: by path the number of the recording that keeps its guess.
+    **Arguments:** `fixed`: the index of the recording that keeps its guess, by path.
     """
 
     def bound(c: BoundControl, e: int) -> BoundControl:
@@ -58,7 +58,7 @@ def _stacked_controls(functionals: Sequence[Functional], fixed: Mapping[str, int
 
 
 def _fixed_values(functionals: Sequence[Functional], fixed: Mapping[str, int]) -> Float[Array, " h"]:
-    """The search variables of controls that recordings keep at their guesses, in the order of `fixed`."""
+    """Search variables of controls that recordings keep at their guesses, in the order of `fixed`."""
     values = []
     for path, e in fixed.items():
         values += [c.to_theta(c.where(functionals[e].problem)) for c in functionals[e].controls.items if c.name == path]
@@ -66,9 +66,9 @@ def _fixed_values(functionals: Sequence[Functional], fixed: Mapping[str, int]) -
 
 
 def _theta_columns(controls: Controls, one: Controls, count: int, fixed: Mapping[str, int]) -> np.ndarray:
-    """For each of E recordings the elements of theta that are its own theta of q elements, (E, q).
+    """For each of E recordings the indices in theta of its own theta of q elements, (E, q).
 
-    Those that are fixed come after all elements of theta, in the order of `fixed`.
+    Fixed elements come after all elements of theta, in the order of `fixed`.
     """
     columns = {c.path: np.arange(span.start, span.stop) for c, span in controls.spans}
     end, sizes = controls.size, {c.name: c.size for c in one.items}
@@ -80,7 +80,7 @@ def _theta_columns(controls: Controls, one: Controls, count: int, fixed: Mapping
 
 
 def _check_gauge(gauge: Mapping[str, int | str], functionals: Sequence[Functional]) -> None:
-    """Refuse a gauge of a control that is not each recording's own, or that names a recording which is not there."""
+    """Refuse a gauge of a control that is not each recording's own, or that names a missing recording."""
     own = {c.name for c in functionals[0].controls.items if c.own and not c.is_node}
     for path, rule in gauge.items():
         if path not in own:
@@ -92,7 +92,7 @@ def _check_gauge(gauge: Mapping[str, int | str], functionals: Sequence[Functiona
 
 
 def _sums(controls: Controls, gauge: Mapping[str, int | str]) -> np.ndarray:
-    """Rows (g, p) whose products with theta are residuals of the controls whose sum is kept zero."""
+    """Rows (g, p) whose products with theta are residuals of the controls with zero-sum gauge."""
     rows = [np.zeros((0, controls.size))]
     for path in (path for path, rule in gauge.items() if rule == "sum"):
         size = next(c.size for c in controls.items if c.name == path)
@@ -103,7 +103,7 @@ def _sums(controls: Controls, gauge: Mapping[str, int | str]) -> np.ndarray:
 
 
 def without_shared(functional: Functional) -> Functional:
-    """The functional without priors and regularizers of shared controls, which count once."""
+    """The functional without priors and regularizers of shared controls, which count only once."""
     items = tuple(c if c.own else c.with_priors(None, None) for c in functional.controls.items)
     own = [c.path for c in items if c.own]
     regularizers = tuple(r for r in functional.regularizers if r.control in own)
@@ -111,7 +111,7 @@ def without_shared(functional: Functional) -> Functional:
 
 
 def check_shared(e: int, functional: Functional, first: Functional) -> None:
-    """Refuse adaptive steps of other tolerances, and shared controls that do not start from the same value."""
+    """Refuse adaptive steps with different tolerances, and shared controls with different starting values."""
     if functional.steps != first.steps:
         raise PdefitError(
             f"Recordings expects the same steps in all, but number {e} has {functional.steps} and number 0 {first.steps}"

@@ -1,4 +1,4 @@
-"""The interfaces of objectives J(theta): what optimizers ask, and what certificates, intervals and stages ask beside it."""
+"""Interfaces of objectives J(theta): for optimizers, and for certificates, intervals and stages."""
 
 import abc
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ Self = TypeVar("Self", bound="AbstractObjective")
 class AbstractEvaluated(abc.ABC):
     """The part of an objective J(theta) that optimizers use. It may run in one program, or in pieces.
 
-    In all methods theta and a direction v are vectors in search space, (p,). `controls` is what theta stands for.
+    In all methods theta and a direction v are vectors in search space, (p,). `controls` define the meaning of theta.
     """
 
     controls: Controls
@@ -53,13 +53,13 @@ class AbstractEvaluated(abc.ABC):
 
     @abc.abstractmethod
     def gauss_newton_product(self, theta: Float[Array, " p"], v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The product J_r^T J_r v, without the Jacobian and without holding residuals."""
+        """The product J_r^T J_r v, without storing the Jacobian or residuals."""
 
     @abc.abstractmethod
     def normal_equations(
         self, theta: Float[Array, " p"]
     ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"] | ArrowEquations]:
-        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r, of many recordings as an arrow."""
+        """J, its gradient J_r^T r and the Gauss-Newton matrix J_r^T J_r; for many recordings in block-arrow form."""
 
     @abc.abstractmethod
     def repeat(self, condition: Callable[[Carry], Array], body: Callable[[Carry], Carry], carry: Carry) -> Carry:
@@ -73,17 +73,17 @@ class AbstractEvaluated(abc.ABC):
 class AbstractObjective(eqx.Module, AbstractEvaluated):
     """An objective J(theta) = 1/2 |r(theta)|^2 of p unknowns and m residuals, padding included.
 
-    If there are many recordings, `problem` and `observations` have a leading axis of them.
+    For many recordings, `problem` and `observations` have a leading axis.
 
     **Arguments:**
 
-    - `problem`, `observations`: what theta does not replace: nominal values, and the record.
-    - `controls`: what theta stands for.
-    - `formulation`: how the record is cut into trajectories.
+    - `problem`, `observations`: the values that theta does not replace: nominal values, and the record.
+    - `controls`: the meaning of theta.
+    - `formulation`: the cut of the record into trajectories.
     - `runner`: the solver, the adjoint and the batch of trajectories.
     - `steps`: the tolerance of adaptive steps; None for constant ones.
     - `dt`: the largest constant step, or the smallest adaptive one, in the system's time unit.
-    - `asked_solver`, `asked_dt`: solver and step as they were given; None for a step that was left open.
+    - `asked_solver`, `asked_dt`: the given solver and step; None for a step that was left open.
     """
 
     problem: eqx.AbstractVar[Problem]
@@ -102,86 +102,85 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
     @property
     def theta0(self) -> Float[Array, " p"]:
-        """The vector at the guesses."""
+        """theta at the guesses."""
         return self.controls.theta(self.problem)
 
     @abc.abstractmethod
     def at(self, theta: Float[Array, " p"]) -> Problem:
-        """The problem that theta stands for."""
+        """The problem with the values of theta."""
 
     @property
     @abc.abstractmethod
     def time_grid(self) -> TimeGrid:
-        """The steps of all trajectories."""
+        """Time grid of all trajectories."""
 
     @abc.abstractmethod
     def with_time_grid(self: Self, grid: TimeGrid) -> Self:
-        """The same objective with other steps of the same trajectories."""
+        """The objective with other steps for the same trajectories."""
 
     @abc.abstractmethod
     def renewed(self: Self, theta: Float[Array, " p"]) -> Self:
-        """The same objective with the steps that an adaptive pass takes at theta; itself if steps are constant."""
+        """The objective with the steps of an adaptive pass at theta; unchanged if steps are constant."""
 
     @abc.abstractmethod
     def step_error(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """The largest error of adaptive steps at theta, 1 at the tolerance, by one forward run."""
+        """Largest error of adaptive steps at theta, relative to the tolerance, by one forward run."""
 
     @abc.abstractmethod
     def guessing(self: Self, theta: Float[Array, " p"]) -> Self:
-        """The same objective whose guess is theta."""
+        """The objective with theta as its guess."""
 
     @abc.abstractmethod
     def extra_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
-        """The part of J(theta) that regularizers and priors make. It needs no trajectory."""
+        """The part of J(theta) from regularizers and priors. It needs no trajectory."""
 
     # --- what certificates and intervals ask, beside what optimizers do -------------------------------------------------
 
     @abc.abstractmethod
     def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " m"]:
-        """The whole vector r(theta), of which the part of the data is prediction minus data over sigma.
+        """The whole vector r(theta); for the data it is (prediction - data) / sigma.
 
-        In `Functional` the order is, from what changes slowest:
+        In `Functional` the order is as follows, the slowest index first:
 
         1. the windows of the record; without windows there is one;
         2. the observation times of a window, its start included;
         3. the variables, sorted by name;
         4. the values of a variable, in the order of the array: the last index changes fastest.
 
-        The gaps at the end of a window stand behind its observations: a value for each element of a node state, in the
-        order of `controls.nodes`, and zeros behind the last window. Regularizers follow behind all windows, in the order
-        in which they were given. Priors come last, in the order of `controls`, with smoothness priors at the end.
+        The gaps at the end of a window follow its observations: one value for each element of a node state, in the
+        order of `controls.nodes`, and zeros after the last window. Regularizers follow after all windows, in the given
+        order. Priors come last, in the order of `controls`, with smoothness priors at the end.
 
-        A value that is missing or not fitted has a place with a zero. So has what fills a window up to the longest, and
-        the start of a window, which is the end of the window before.
+        A missing or unfitted value has an entry of zero. So has the padding of a window up to the longest one, and the
+        start of a window, which is the end of the previous one.
 
-        In `Recordings` the vectors of all recordings follow each other, padded to the length of the longest, with
-        regularizers and priors of own controls. Regularizers and priors of shared controls follow, and the gauges come
-        last.
+        In `Recordings` the vectors of all recordings follow each other, padded to the longest, with regularizers and
+        priors of own controls. Regularizers and priors of shared controls follow, and the gauges come last.
         """
 
     @abc.abstractmethod
     def grouped_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations | RecordingEquations:
-        """The normal equations of every group of residuals, summed while the trajectories run. It is for few controls.
+        """Normal equations of every group of residuals, summed along the trajectories. It is for few controls.
 
-        Neither the Jacobian nor residuals are held.
+        Neither the Jacobian nor residuals are stored.
         """
 
     @abc.abstractmethod
     def held_equations(self, theta: Float[Array, " p"]) -> SegmentNormalEquations | RecordingEquations:
-        """The same normal equations, if the objective is `small`, with their Jacobian."""
+        """The same normal equations with their Jacobian, if the objective is `small`."""
 
     @abc.abstractmethod
     def residual_parts(self, theta: Float[Array, " p"]) -> ResidualParts:
-        """The residuals by their kind, of recordings stacked, with those that recordings share last in `extra`."""
+        """Residuals by kind, stacked over recordings, with residuals shared by recordings last in `extra`."""
 
     @property
     def state_size(self) -> int:
-        """The number of values of the states that a run steps."""
+        """Number of values of the stepped states."""
         return values_of(self.problem.y0)
 
     @property
     def small(self) -> bool:
-        """Test for small states, few unknowns and a small Jacobian, which is held and tested by itself."""
+        """True if states, unknowns and the Jacobian are small; the Jacobian is then stored, and used by tests."""
         values = values_of(self.observations.values)
         return (
             self.state_size < SMALL
@@ -198,31 +197,31 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     @property
     @abc.abstractmethod
     def tangents(self) -> int:
-        """The number of tangents of the Jacobian, each of which is stepped beside a forward run of everything."""
+        """Number of tangents for the Jacobian, each stepped together with the forward run."""
 
     @property
     @abc.abstractmethod
     def count(self) -> Array | np.ndarray | np.integer:
-        """The number of measured values that are fitted, as an array, which can be traced."""
+        """Number of fitted values, as an array, which can be traced."""
 
     @property
     def observed_values(self) -> int:
-        """The number of measured values that are fitted."""
+        """Number of fitted values."""
         return int(self.count)
 
     @property
     @abc.abstractmethod
     def continuity_values(self) -> int:
-        """The number of continuity residuals, gaps of free node states."""
+        """Number of continuity residuals (gaps of free node states)."""
 
     @property
     @abc.abstractmethod
     def groups(self) -> int:
-        """The number of segments: independent groups of the residuals of data and gaps."""
+        """Number of segments: independent groups of the residuals of data and gaps."""
 
     @property
     def no_equations(self) -> ArrowEquations | None:
-        """Normal equations of zero in the form of `normal_equations`; None for a matrix (p, p), the default."""
+        """Zero normal equations in the form of `normal_equations`; None for a matrix (p, p), the default."""
         return None
 
     # --- what follows from these -------------------------------------------------------------------------------------
@@ -256,35 +255,35 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     def each(
         self, change: Callable[[Any, Array], tuple[Any, Array]], theta: Float[Array, " p"]
     ) -> tuple[Any, Float[Array, " q"]]:
-        """The same objective with the `Functional` of every recording changed, and the point that theta is there.
+        """The objective with the `Functional` of every recording changed, and theta converted to it.
 
         **Arguments:**
 
-        - `change`: from a functional and its theta to a changed functional and its theta.
+        - `change`: maps a functional and its theta to a changed functional and its theta.
         - `theta`: the point, (p,).
         """
 
     @abc.abstractmethod
     def parts(self, theta: Float[Array, " p"]) -> list[tuple[Any, Array]]:
-        """The `Functional` of every recording, and its own theta."""
+        """The `Functional` of every recording, with its own theta."""
 
     @abc.abstractmethod
     def problems_and_steps(self, theta: Float[Array, " p"]) -> list[tuple[Problem, float]]:
-        """The problem of every recording, and its largest step."""
+        """The problem of every recording, with its largest step."""
 
     @abc.abstractmethod
     def emptied(self: Self) -> Self:
         """The objective with zeros at all values that theta replaces."""
 
     def reformulated(self: Self, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Self:
-        """The same objective with the record cut in another way, whose shared controls start from theta.
+        """The objective with the record cut in another way, whose shared controls start from theta.
 
-        Node states are made of the data again and are no controls any more, because they belong to the windows for
+        Node states are made from the data again and are no longer controls, because they belong to the windows for
         which they were declared.
 
         **Arguments:**
 
-        - `formulation`: how the record is cut.
+        - `formulation`: the cut of the record.
         - `theta`: the point, (p,).
         """
 
@@ -295,11 +294,11 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
         return self.each(change, theta)[0]
 
     def reweighted(self: Self, sigma: Mapping[str, Any]) -> Self:
-        """The same objective with other sigma of some variables, in the shapes that `observations` have."""
+        """The objective with other sigma of some variables, in the shapes of `observations`."""
         return eqx.tree_at(lambda o: o.observations, self, self.observations.with_sigma(sigma))
 
     def with_roughness(self: Self, weights: Mapping[str, Array]) -> Self:
-        """The same objective with other weights of smoothness priors, by path. Only a single record can have them."""
+        """The objective with other weights of smoothness priors, by path. Only a single record can have them."""
         items = (c.with_priors(c.prior, weights[c.path]) if c.path in weights else c for c in self.controls.items)
         return eqx.tree_at(lambda o: o.controls, self, Controls(tuple(items)))
 

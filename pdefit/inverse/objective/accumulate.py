@@ -1,4 +1,4 @@
-"""Sums along trajectories that can be cut into windows, so that they run whole or piece by piece."""
+"""Sums along trajectories that can be cut into windows, and so run whole or piece by piece."""
 
 import abc
 
@@ -15,36 +15,36 @@ from pdefit.inverse.problem.instrument import AbstractObservationOperator
 class AbstractAccumulation(eqx.Module):
     """A scalar function of a vector x that is summed along trajectories.
 
-    It starts from a state and goes through one window of the record after the other, each of which adds its part. At
-    the end it adds what follows from the final state.
+    It starts from a state and passes through the windows of the record in order, each of which adds its part. At the
+    end it adds a function of the final state.
     """
 
     functional: eqx.AbstractVar[AbstractRecord]
 
     @abc.abstractmethod
     def start(self, x: Float[Array, " p"]) -> PyTree:
-        """The state (S, ...) before the first window."""
+        """State (S, ...) before the first window."""
 
     @abc.abstractmethod
     def advance(
         self, x: Float[Array, " p"], state: PyTree, schedule: ObservationSchedule, probes: Float[Array, "S E 2"] | None
     ) -> tuple[PyTree, Float[Array, ""]]:
-        """The state after a window, and what the window adds.
+        """State after a window, and the window's contribution.
 
         **Arguments:**
 
         - `x`: the vector, (p,).
         - `state`: the state at the start of the window, (S, ...).
         - `schedule`: the window with its steps and observations.
-        - `probes`: as of `AbstractAdjoint.run`, for each of S trajectories.
+        - `probes`: as in `AbstractAdjoint.run`, for each of S trajectories.
         """
 
     @abc.abstractmethod
     def close(self, x: Float[Array, " p"], state: PyTree) -> Float[Array, ""]:
-        """The part that is added at the end, from the state there."""
+        """The contribution at the end, a function of the final state."""
 
     def whole(self, x: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
-        """The function itself, by one window over the whole record."""
+        """The function itself, with one window over the whole record."""
         state, part = self.advance(x, self.start(x), self.functional.schedule, probes)
         return part + self.close(x, state)
 
@@ -68,12 +68,12 @@ class Misfit(AbstractAccumulation):
 class TangentLinearMisfit(AbstractAccumulation):
     """1/2 |J_r v|^2 as a function of v, whose gradient is J_r^T J_r v.
 
-    The tangent-linear model is stepped beside the trajectory, so that neither the Jacobian nor residuals are held.
+    The tangent-linear model is stepped together with the trajectory, so that neither the Jacobian nor residuals are stored.
 
     **Arguments:**
 
     - `functional`: the objective of one record.
-    - `theta`: the point at which it is linearised, (p,).
+    - `theta`: the point of linearisation, (p,).
     """
 
     functional: AbstractRecord

@@ -1,4 +1,4 @@
-"""Fingerprints of the equations, the data and the numerics from which a number was computed."""
+"""Fingerprints of the equations, data and numerics behind a computed number."""
 
 from importlib import resources
 from itertools import chain
@@ -21,9 +21,9 @@ from pdefit.inverse.objective.variants import is_adaptive
 def fingerprint(functional: AbstractObjective) -> dict[str, str]:
     """SHA-256 hashes of an objective in three parts, and of pdefit itself.
 
-    `equations` is the traced program of J, with every array an input. `data` are all arrays that it is given (data,
-    weights, known parameters, time grids), but not those that theta replaces. `flags` are versions and settings that
-    decide round-off. `pdefit` are its sources: the version stays the same between two releases.
+    `equations` is the traced program of J, with every array an input. `data` are all its input arrays (data, weights,
+    known parameters, time grids), except those that theta replaces. `flags` are versions and settings that affect
+    round-off. `pdefit` are its sources: the version stays the same between two releases.
     """
     # equations are the same on any number of devices, sums differ by round-off
     bare = _without_steps(on_one(functional))
@@ -38,7 +38,7 @@ def own_sources() -> str:
 def _without_steps(functional: AbstractObjective) -> AbstractObjective:
     """The objective with constant steps in place of adaptive ones, of which only the tolerances count.
 
-    Adaptive steps are results, which differ by round-off from machine to machine.
+    Adaptive steps are results, which differ by round-off between machines.
     """
     if not is_adaptive(functional):
         return functional

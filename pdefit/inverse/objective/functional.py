@@ -53,10 +53,10 @@ class Functional(AbstractRecord):
 
         r = (W (H(t_i, y(t_i), args) - d_i), gaps between segments, regularizers, priors)
 
-    W divides by sigma, H is the observation operator, and d_i are the data at time t_i. The run has the precision of
-    `y0`: data, weights, states and adjoints. Times, theta with its map to the controls, and sums are float64. The
-    misfit is accumulated observation by observation in the time loop. So neither states nor residuals of a whole
-    trajectory are held, except by `residuals` and `jacobian`.
+    W divides by sigma, H is the observation operator, and d_i are the data at time t_i. Data, weights, states and
+    adjoints have the precision of `y0`. Times, theta with its map to the controls, and sums are float64. The misfit is
+    accumulated observation by observation in the time loop. So neither states nor residuals of a whole trajectory are
+    stored, except by `residuals` and `jacobian`.
 
     **Arguments:**
 
@@ -69,11 +69,11 @@ class Functional(AbstractRecord):
       fit renews it if it becomes unstable.
     - `steps`: adaptive steps in place of `dt`, chosen at the guess and frozen until `renewed`.
     - `adjoint`: the sensitivity algorithm; default `Checkpointed()`.
-    - `batch`: the way several segments are run; default all at once (`Vmap()`).
+    - `batch`: the batch of several segments; default all at once (`Vmap()`).
     - `formulation`: single or multiple shooting; default one segment (`Single()`).
     - `regularizers`: penalties on controls, added to the objective as residuals.
-    - `smooth_tangents`: whether Gauss-Newton follows the smooth twin of hard switches, while residuals keep them (see
-      `pdefit.inverse.objective.smooth_tangents`); default False.
+    - `smooth_tangents`: whether Gauss-Newton uses the smooth twin of hard switches, while residuals keep the switches
+      (see `pdefit.inverse.objective.smooth_tangents`); default False.
     - `key`: the random key of guesses; default `jax.random.key(0)`.
 
     It holds the problem at its guesses, with bound `controls`. `layout` is the record cut into S segments of I
@@ -128,7 +128,7 @@ class Functional(AbstractRecord):
     # --- values and derivatives ----------------------------------------------------------------------------------------
 
     def value(self, theta: Float[Array, " p"], probes: Float[Array, "S E 2"] | None = None) -> Float[Array, ""]:
-        """J(theta), of zeros `probes` in which the derivative is what `pdefit.integrate.loop.time_loop` measures."""
+        """J(theta), with zeros `probes` whose derivative reports the adjoint (see `pdefit.integrate.loop.time_loop`)."""
         return Misfit(self).whole(theta, probes)
 
     def watched_gradient(self, theta):
@@ -173,7 +173,7 @@ class Functional(AbstractRecord):
         return eqx.tree_at(lambda f: [c.where(f.problem) for c in items], self, replace_fn=jnp.zeros_like)
 
     def cut_anew(self: Same, formulation: AbstractFormulation, theta: Float[Array, " p"]) -> Same:
-        """The functional with the record cut in another way, as of `reformulated`."""
+        """The functional with the record cut in another way, as in `reformulated`."""
         before = self.at(theta)
         ts, adaptive = self.observations.ts, self.steps is not None
         # adaptive steps follow, the smallest of which may be tiny
@@ -220,5 +220,5 @@ class Functional(AbstractRecord):
         return eqx.tree_at(lambda f: f.problem, self, self.controls.problem(self.problem, jnp.asarray(theta)))
 
     def numerics(self, problem: Problem) -> Numerics:
-        """The numerical method of forward runs of a problem, with its own exogenous inputs, beside this functional's."""
+        """The functional's numerical method for forward runs of a problem, with the problem's exogenous inputs."""
         return Numerics(self.runner.solver, self.dt, self.steps, problem.args)

@@ -1,4 +1,4 @@
-"""The normal equations of Gauss-Newton, summed while the trajectories run: no Jacobian and no residuals are held."""
+"""Normal equations of Gauss-Newton, summed along the trajectories: neither Jacobian nor residuals are stored."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ _MOST_VALUES = 250_000_000
 
 
 class NormalEquations(NamedTuple):
-    """J, its gradient and the Gauss-Newton matrix of the observations so far of a trajectory, in k directions.
+    """J, its gradient and the Gauss-Newton matrix in k directions, of a trajectory's observations so far.
 
     All are float64.
 
@@ -44,7 +44,7 @@ class NormalEquations(NamedTuple):
     matrix: Float[Array, "... k k"]
 
     def plus(self, r: PyTree, jac: PyTree) -> "NormalEquations":
-        """The same with more residuals.
+        """The normal equations with more residuals added.
 
         **Arguments:**
 
@@ -61,7 +61,7 @@ class NormalEquations(NamedTuple):
 
 
 class TangentState(NamedTuple):
-    """S trajectories under way.
+    """S trajectories in progress.
 
     **Arguments:**
 
@@ -76,19 +76,19 @@ class TangentState(NamedTuple):
 
 
 class Tangents(eqx.Module):
-    """The trajectories of a functional with their tangents, one for each direction of theta.
+    """Trajectories of a functional with their tangents, one for each direction of theta.
 
-    State and tangents are stepped together, and their observations are added up on the way. So the memory is the memory
-    of 1 + k states, whatever the length of the record.
+    State and tangents are stepped together, and their observations are summed on the way. So the memory is 1 + k
+    states for any length of the record.
 
     **Arguments:**
 
     - `functional`: the objective of one record.
     - `theta`: the point, (p,).
-    - `seeds`: the directions, (k, p). By default one for each shared control and each element of one node state, and
+    - `seeds`: the directions, (k, p). By default one for each shared control and each element of one node state;
       devices that the trajectories leave idle share them.
-    - `owners`: for other seeds, the controls that each of them moves.
-    - `among`: on one of several devices, the number of directions of all; else 0.
+    - `owners`: for other seeds, the controls moved by each.
+    - `among`: on one of several devices, the total number of directions; else 0.
     """
 
     functional: AbstractRecord
@@ -105,11 +105,11 @@ class Tangents(eqx.Module):
         return jnp.asarray(pattern(functional.controls, functional.layout.segments).seeds)
 
     def start(self, empty: PyTree = None) -> TangentState:
-        """The state before the first step.
+        """State before the first step.
 
         **Arguments:**
 
-        - `empty`: a total of another kind than `NormalEquations`, (S, ...), before any observation.
+        - `empty`: a total of another type than `NormalEquations`, (S, ...), before any observation.
         """
         seeds, values = self._seeds, sum(x.size for x in jax.tree.leaves(self.functional.problem.y0))
         _refuse_many(seeds.shape[0], seeds.shape[1] if empty is None else 0, values)
@@ -119,7 +119,7 @@ class Tangents(eqx.Module):
         return TangentState(states, _swapped(tangents), none if empty is None else empty)
 
     def advance(self, state: TangentState, schedule: ObservationSchedule) -> TangentState:
-        """The state after a window.
+        """State after a window.
 
         **Arguments:**
 
@@ -131,7 +131,7 @@ class Tangents(eqx.Module):
         return self._shared(state, schedule, devices) if len(devices) > 1 else self._advance(state, schedule)
 
     def _shared(self, state: TangentState, schedule: ObservationSchedule, devices: tuple) -> TangentState:
-        """The state after a window, each device stepping the trajectories and its share of the tangents."""
+        """State after a window; each device steps the trajectories and its share of the tangents."""
         k, owners = self._seeds.shape[0], self._owners
         # directions of zero make the shares equal
         share = -(-k // len(devices))
@@ -179,7 +179,7 @@ class Tangents(eqx.Module):
             def summed_in_turn(total: PyTree, pair: tuple[PyTree, list[PyTree]], i: PyTree) -> PyTree:
                 return summed(total, (pair[0], stacked(pair[1])), i)
 
-            each = InTurn(stepper, [runner.stepper(p) for p in self._alone(moved)], grid.frozen)
+            each = InTurn(stepper, [runner.stepper(p) for p in self._tangents_by_control(moved)], grid.frozen)
             begin = state.states, unstacked(state.tangents, k)
             (y, dys), total = fold(each, begin, grid, summed_in_turn, inputs, state.total, each.through)
             return TangentState(y, stacked(dys), total)
@@ -188,21 +188,21 @@ class Tangents(eqx.Module):
             return runner.batch(trajectory_in_turn, state, schedule.time_grid, schedule.inputs)
         return runner.batch(trajectory, state, schedule.time_grid, schedule.inputs)
 
-    def _alone(self, moved: PyTree) -> list[PyTree]:
-        """The changes of the problem (k, ...) one by one, each with the controls that move it."""
+    def _tangents_by_control(self, moved: PyTree) -> list[PyTree]:
+        """Tangents of the problem, one tree for each direction; None for leaves that its control does not change."""
         owners = self._owners
         return [owner.touched(each) for owner, each in zip(owners, unstacked(moved, len(owners)), strict=True)]
 
     @property
     def _owners(self) -> tuple[Controls, ...]:
-        """The controls that move the problem along each direction. Node states change nothing of it."""
+        """The controls that change the problem along each direction. Node states change nothing in it."""
         if self.owners is not None:
             return self.owners
         owners = [Controls((c,)) for c in self.functional.controls.shared.items for _ in range(c.size)]
         return (*owners, *[Controls(())] * (self._seeds.shape[0] - len(owners)))
 
     def close(self, state: TangentState) -> SegmentNormalEquations:
-        """The normal equations of all segments, with gaps between them, regularizers and priors."""
+        """Normal equations of all segments, with gaps between them, regularizers and priors."""
         states, tangents, total = state
         edges, moved = jvp_many(
             self.functional.ends_and_starts, (self.theta, states), (self._seeds, _swapped(tangents))
@@ -210,14 +210,14 @@ class Tangents(eqx.Module):
         return _closed(self.functional, self.theta, total, edges, moved)
 
     def groups(self) -> SegmentNormalEquations:
-        """The normal equations of all segments, by one window over the whole record."""
+        """Normal equations of all segments, by one window over the whole record."""
         return self.close(self.advance(self.start(), self.functional.schedule))
 
 
 def held_equations(functional: AbstractRecord, theta: Float[Array, " p"]) -> SegmentNormalEquations:
-    """The normal equations of all segments of a small record, with the Jacobian that they are products of.
+    """Normal equations of all segments of a small record, with their Jacobian.
 
-    **Arguments:** as of `Tangents`.
+    **Arguments:** as in `Tangents`.
     """
     seeds = jnp.asarray(pattern(functional.controls, functional.layout.segments).seeds)
     parts, moved = jvp_many(functional.residual_parts, (theta,), (seeds,))
@@ -239,7 +239,7 @@ def _closed(
 
     **Arguments:**
 
-    - `functional`, `theta`: as of `Tangents`.
+    - `functional`, `theta`: as in `Tangents`.
     - `total`: the normal equations of the observations.
     - `edges`, `moved`: the `ends_and_starts` of the segments, (S, n), and their derivatives in k directions, (k, S, n).
     """
@@ -268,7 +268,7 @@ def extra_equations(functional: AbstractRecord, theta: Float[Array, " p"]) -> tu
 
 
 def _refuse_many(k: int, p: int, values: int) -> None:
-    """Refuse tangents, or a matrix, that would not fit."""
+    """Refuse tangents, or a matrix, that would not fit into memory."""
     if max(k * values, p * p) > _MOST_VALUES:
         raise PdefitError(
             f"Levenberg-Marquardt would carry {k} tangents of {values} values and a matrix of {p} controls; it is for few "
@@ -277,5 +277,5 @@ def _refuse_many(k: int, p: int, values: int) -> None:
 
 
 def _swapped(tree: PyTree) -> PyTree:
-    """The tree (k, S, ...) of one with (S, k, ...), and back."""
+    """A tree with its two leading axes swapped."""
     return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)

@@ -1,4 +1,4 @@
-"""Inputs in time that the constant steps of an objective pass over."""
+"""Inputs in time that the constant steps of an objective do not resolve."""
 
 from jaxtyping import Array, Float
 
@@ -8,7 +8,7 @@ from pdefit.inverse.shooting.trajectories import inputs_of
 
 
 def passed_inputs(objective: AbstractObjective, theta: Float[Array, " p"]) -> tuple[str, ...]:
-    """Remarks on the input that constant steps miss the most, of all recordings.
+    """Remarks on the input that constant steps resolve worst, over all recordings.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""The residuals of one record: of trajectories by theta, of gaps, of regularizers and priors."""
+"""Residuals of one record: of trajectories as a function of theta, of gaps, of regularizers and priors."""
 
 import diffrax
 import jax
@@ -23,10 +23,10 @@ from pdefit.inverse.shooting.trajectories import residual_counts, started
 class AbstractRecord(AbstractObjective):
     """The trajectories and the residuals r(theta) of one record, without derivatives.
 
-    `Functional` is the objective that is made of them. Sums along trajectories, such as J and the normal equations, are
-    written for this class.
+    `Functional` is the objective made of them. Sums along trajectories, such as J and the normal equations, use this
+    class.
 
-    Its fields are explained at `Functional`, which fills them.
+    Its fields are explained at `Functional`, which sets them.
     """
 
     problem: Problem
@@ -49,37 +49,37 @@ class AbstractRecord(AbstractObjective):
 
     @property
     def observed(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shape and dtype of what the instrument observes of a state, by variable."""
+        """Shape and dtype of the instrument's observation of a state, by variable."""
         return self.problem.observed(self.observations)
 
     @property
     def schedule(self) -> ObservationSchedule:
-        """The whole record, as the formulation cuts it."""
+        """The whole record, cut by the formulation."""
         each = {n: residual_counts(n, self.problem, self.controls, self.layout) for n in self.observed}
         counts = {n: jnp.asarray(x, bool) for n, x in each.items()}
         return ObservationSchedule(self.layout.time_grid, self.layout.index, counts, self.observations)
 
     def fitted(self, name: str) -> Bool[Array | np.ndarray, "S I ..."]:
-        """The mask of values of a variable that are residuals: measured, and in observations that may be residuals."""
+        """Mask of the measured values of a variable that count as residuals."""
         mask = self.observations.mask[name]
         observed = (mask if is_traced(mask) else np.asarray(mask))[self.layout.index]
         counts = residual_counts(name, self.problem, self.controls, self.layout)
         return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))
 
     def starts(self, problem: Problem) -> PyTree:
-        """The states from which the trajectories of all segments start, with a leading axis."""
+        """Initial states of the trajectories of all segments, with a leading axis."""
         return self.formulation.starts(problem.y0, problem.nodes)
 
     def trajectories(self, theta: Float[Array, " p"], reduce: Reduce) -> tuple[PyTree, PyTree]:
-        """The result of `reduce` for the residuals of every observation, (S, I, ...), and the final states, (S, ...).
+        """Results of `reduce` for the residuals of every observation, (S, I, ...), and the final states, (S, ...).
 
-        It is given the residuals by variable, which are zero in padding.
+        `reduce` receives the residuals by variable, which are zero in padding.
         """
         problem = self.at(theta)
         return self.runner(problem, self.starts(problem), self.schedule, reduce)
 
     def ends_and_starts(self, theta: Float[Array, " p"], ends: PyTree) -> list[Float[Array, "S n"]]:
-        """The free fields at the ends and at the starts of all segments, divided by the standard deviation of a gap.
+        """Free fields at the ends and at the starts of all segments, divided by the standard deviation of a gap.
 
         **Arguments:**
 
@@ -99,11 +99,11 @@ class AbstractRecord(AbstractObjective):
         return sum((jnp.sum(r**2) / 2 for r in self.extra_residuals(theta)), start=jnp.zeros(()))
 
     def remaining_residuals(self, theta: Float[Array, " p"], ends: PyTree) -> list[Array]:
-        """Residuals of gaps, of regularizers and of priors, for given states at the ends of the segments."""
+        """Residuals of gaps, regularizers and priors, for given states at the ends of the segments."""
         return [gaps(*self.ends_and_starts(theta, ends)), *self.extra_residuals(theta)]
 
     def residual_parts(self, theta: Float[Array, " p"]) -> ResidualParts:
-        """The residuals by their kind, each with its own axes."""
+        """Residuals by kind, each with its own axes."""
         observed, ends = self.trajectories(theta, lambda r: r)
         edges = self.ends_and_starts(theta, ends)
         return ResidualParts(observed, edges[0], edges[1], self.extra_residuals(theta))

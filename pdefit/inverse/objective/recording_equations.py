@@ -1,11 +1,11 @@
-"""The normal equations of many recordings: a block-arrow matrix of shared unknowns and of each recording's own.
+"""Normal equations of many recordings: a block-arrow matrix of shared unknowns and each recording's own.
 
     A = | C    B_1^T  B_2^T  ... |      C (s, s) of the s shared unknowns
-        | B_1  K_1               |      K_e (q, q) of the q unknowns that recording e has for itself
+        | B_1  K_1               |      K_e (q, q) of the q own unknowns of recording e
         | B_2         K_2        |      B_e (q, s) between them
 
-It is solved by elimination of the q (`pdefit.inverse.linear.schur`), so that time and memory grow with the number of
-recordings, and not with its square or cube.
+It is solved by elimination of the q (`pdefit.inverse.linear.schur`), so that time and memory are linear in the number
+of recordings, not quadratic or cubic.
 """
 
 from typing import NamedTuple
@@ -22,17 +22,17 @@ from pdefit.inverse.objective.segment_jacobian import SegmentNormalEquations, ad
 
 
 class ArrowEquations(eqx.Module):
-    """The normal equations of E recordings, each in its c = s + q unknowns, the shared ones first.
+    """Normal equations of E recordings, each in its c = s + q unknowns, the shared ones first.
 
-    As a matrix it is their sum. It has those operations of an array that are asked of a Gauss-Newton matrix.
+    The matrix is their sum. The class supports the array operations that a Gauss-Newton matrix needs.
 
     **Arguments:**
 
-    - `half_square`: J of each recording, (E,). What belongs to shared unknowns alone is divided among all.
+    - `half_square`: J of each recording, (E,). The contribution of shared unknowns alone is divided among all.
     - `gradient`, `matrix`: its J_r^T r and J_r^T J_r, (E, c) and (E, c, c).
-    - `shared`, `own`: the elements of theta that these are, (s,) and (E, q). What lies beyond theta is held. `own` is
-      None for one record, whose unknowns are the elements of theta in their order.
-    - `sums`: the Jacobian of residuals that couple recordings, linear ones, (g, p).
+    - `shared`, `own`: the indices of these unknowns in theta, (s,) and (E, q). Indices beyond theta are held. `own` is
+      None for one record, whose unknowns are the elements of theta in order.
+    - `sums`: the Jacobian of linear residuals that couple recordings, (g, p).
     """
 
     half_square: Float[Array, " E"]
@@ -44,44 +44,44 @@ class ArrowEquations(eqx.Module):
 
     @staticmethod
     def single(value: Float[Array, ""], gradient: Float[Array, " p"], matrix: Float[Array, "p p"]) -> "ArrowEquations":
-        """The normal equations of one record."""
+        """Normal equations of one record."""
         each = jnp.reshape(value, 1), gradient[None], matrix[None]
         return ArrowEquations(*each, np.zeros(0, int), None, np.zeros((0, gradient.size)))
 
     @property
     def separate(self) -> bool:
-        """Test for recordings that share nothing, so that each is a problem of its own."""
+        """True if recordings share nothing, so that each is an independent problem."""
         return not self.shared.size and not self.sums.shape[0]
 
     @property
     def finite(self) -> Bool[Array, " E"]:
-        """Test for recordings that can be used."""
+        """Mask of recordings with finite normal equations."""
         parts = self.half_square, jnp.sum(self.gradient, axis=1), jnp.sum(self.matrix, axis=(1, 2))
         return jnp.all(jnp.isfinite(jnp.stack(parts)), axis=0)
 
     @property
     def columns(self) -> Int[Array, "E c"]:
-        """The elements of theta that belong to each recording."""
+        """Indices in theta of the unknowns of each recording."""
         if self.own is None:
             return jnp.arange(self.sums.shape[1])[None]
         return jnp.concatenate([jnp.tile(self.shared, (len(self.own), 1)), self.own], axis=1)
 
     @property
     def diagonals(self) -> Float[Array, "E c"]:
-        """The diagonal of the matrix of each recording."""
+        """Diagonals of the matrices of all recordings."""
         return jnp.diagonal(self.matrix, axis1=1, axis2=2)
 
     def parts(self, v: Shaped[Array, " p"]) -> Shaped[Array, "E c"]:
-        """The part of a vector that belongs to each recording, 0 if something is held."""
+        """The part of a vector for each recording, 0 for held elements."""
         v = jnp.asarray(v)
         return v[None] if self.own is None else v.at[self.columns].get(mode="fill", fill_value=0)
 
     def added(self, parts: Float[Array, "E c"]) -> Float[Array, " p"]:
-        """The sum of one vector for each recording."""
+        """Sum of one vector for each recording, at the positions of its elements in theta."""
         return parts[0] if self.own is None else added(parts, self.columns, self.sums.shape[1])
 
     def only(self, each: Bool[Array, " E"], others: "ArrowEquations") -> "ArrowEquations":
-        """These equations for some recordings, and other equations for the rest."""
+        """These equations for the recordings in the mask `each`, and `others` for the rest."""
 
         def one(new: Array, old: Array) -> Array:
             return jnp.where(each.reshape(-1, *[1] * (new.ndim - 1)), new, old)
@@ -91,7 +91,7 @@ class ArrowEquations(eqx.Module):
 
     @Program
     def diagonal(self) -> Float[Array, " p"]:
-        """The diagonal of the whole matrix."""
+        """Diagonal of the whole matrix."""
         return self.added(self.diagonals) + jnp.sum(self.sums**2, axis=0)
 
     @Program
@@ -107,7 +107,7 @@ class ArrowEquations(eqx.Module):
         return np.asarray(self.dense(), dtype)
 
     def scaled(self, scale: Float[Array, " p"]) -> "ArrowEquations":
-        """The same with the matrix multiplied by a diagonal one from both sides."""
+        """The equations with the matrix scaled by a diagonal matrix from both sides."""
         each = self.parts(scale)
         matrix = each[:, :, None] * self.matrix * each[:, None, :]
         return eqx.tree_at(lambda e: (e.matrix, e.sums), self, (matrix, self.sums * scale[None]))
@@ -115,7 +115,7 @@ class ArrowEquations(eqx.Module):
     def solve(
         self, right: Float[Array, " p"], shift: Float[Array, " p"], held: Bool[Array, " p"]
     ) -> Float[Array, " p"]:
-        """The solution x of (A + diag shift) x = right in all elements but those that are held, which are 0."""
+        """Solution x of (A + diag shift) x = right in all elements that are not held; held ones are 0."""
         s, (g, p) = self.shared.size, self.sums.shape
         free = self.parts(~held)
         matrix = jnp.where(free[:, :, None] & free[:, None, :], self.matrix, 0.0)
@@ -138,14 +138,15 @@ class ArrowEquations(eqx.Module):
 
 
 class RecordingEquations(NamedTuple):
-    """The normal equations of every segment of E recordings.
+    """Normal equations of every segment of E recordings.
 
     **Arguments:**
 
     - `each`: the normal equations of each recording in its own theta of c elements, stacked.
-    - `columns`: the elements of theta that these are, (E, c).
-    - `shared`, `own`: which of the c all recordings share, (s,), and which each has for itself, (q,).
-    - `sums`, `sum_residuals`: the Jacobian of linear residuals that couple recordings, (g, p), and these, (g,).
+    - `columns`: the indices in theta of the c elements, (E, c).
+    - `shared`, `own`: the positions among the c of shared unknowns, (s,), and of own unknowns, (q,).
+    - `sums`, `sum_residuals`: the Jacobian of linear residuals that couple recordings, (g, p), and these residuals,
+      (g,).
     """
 
     each: SegmentNormalEquations
@@ -156,7 +157,7 @@ class RecordingEquations(NamedTuple):
     sum_residuals: Float[Array, " g"]
 
     def total(self) -> tuple[Float[Array, ""], Float[Array, " p"], ArrowEquations]:
-        """J, J_r^T r and J_r^T J_r of all recordings together, the last as blocks of each recording."""
+        """J, J_r^T r and J_r^T J_r of all recordings together, the last in blocks for each recording."""
         half_square, gradient, matrix = jax.vmap(SegmentNormalEquations.total)(self.each._replace(held=None))
         order = np.concatenate([self.shared, self.own])
         places = self.columns[0, self.shared], self.columns[:, self.own]
@@ -168,7 +169,7 @@ class RecordingEquations(NamedTuple):
 
     @Program
     def joined(self) -> SegmentNormalEquations:
-        """The blocks of all segments in the whole theta, with a dense Jacobian of regularizers and priors."""
+        """Blocks of all segments in the whole theta, with a dense Jacobian of regularizers and priors."""
         half_square, gradient, matrix, inside, r, jac, _ = self.each
         own = jax.vmap(lambda mine, inside: mine[inside])(jnp.asarray(self.columns), inside)
         return SegmentNormalEquations(

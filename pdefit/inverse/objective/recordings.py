@@ -25,29 +25,29 @@ from pdefit.inverse.problem.problem import Problem
 
 
 def _alike(name: str) -> Any:
-    """A property of `Recordings` that is alike in all of them."""
+    """Property of `Recordings` that all recordings have in common."""
     return property(lambda self: getattr(self.stack.common, name))
 
 
 class Recordings(AbstractObjective):
     """The joint objective of E recordings of one system, J(theta) = sum_e J_e(shared, own_e).
 
-    Recordings are embryos, flights or runs of an instrument. Each has its own controls of scope `experiment` and its own
-    node states. The remaining controls are shared, and their priors and regularizers count once. theta holds numbers,
-    then fields, initial states and node states; within each kind the shared ones come first.
+    Recordings are embryos, flights or runs of an instrument. Each has its own controls of scope `experiment` and its
+    own node states. The remaining controls are shared, and their priors and regularizers count once. theta holds
+    scalars, then fields, initial states and node states; within each kind the shared ones come first.
 
     Every array of `problem`, of `observations` and of the result of `at` has the recordings as leading axis. Gradients
-    and products are summed recording by recording. So `Loop` needs the memory of one recording and runs nothing twice.
+    and products are summed over recordings. So `Loop` needs the memory of one recording and runs nothing twice.
 
     **Arguments:**
 
     - `functionals`: one for each recording, of equal structure: the same system, grid and controls. Initial states,
       data, masks, sigma, observation times and parameters may differ, and so may the number of frames. Shorter records
       are padded with weight zero, which costs the time of the longest.
-    - `batch`: the number of recordings evaluated at once, with all their segments; default all (`Vmap()`).
+    - `batch`: the batch of recordings, each with all its segments; default all at once (`Vmap()`).
     - `gauge`: by path the rule for own controls of which the data determine only differences. An integer holds the
-      control of that recording at its guess. `"sum"` holds the sum over recordings at zero in search space, by a residual
-      with a standard deviation of a thousandth of the control's `scale`. By default there is no gauge.
+      control of that recording at its guess. `"sum"` holds the sum over recordings at zero in search space, by a
+      residual with a standard deviation of a thousandth of the control's `scale`. By default there is no gauge.
     """
 
     # without priors and regularizers of shared controls
@@ -155,7 +155,7 @@ class Recordings(AbstractObjective):
         return _AT(self.stack, self.each_theta(theta))
 
     def part(self, e: int) -> Functional:
-        """The functional of one recording as it was given, at the guesses and weights in force."""
+        """The functional of one recording as given, at the present guesses and weights."""
         one = self.stack.at(e)
         known = {c.path: (c.prior, c.parametrization.roughness) for c in self._shared.items}
         items = [c if c.own else c.with_priors(*known[c.path]) for c in one.controls.items]
@@ -170,25 +170,25 @@ class Recordings(AbstractObjective):
         return [(self.part(e), taken(each, e)) for e in range(len(self.columns))]
 
     def each_theta(self, theta: Float[Array, " p"]) -> Float[Array, "E q"]:
-        """The part of theta that belongs to each recording, with what the gauge holds."""
+        """The own theta of each recording, including elements held by the gauge."""
         return _EACH(theta, self.fixed, self.columns)
 
     # --- sums over recordings ----------------------------------------------------------------------------------------
 
     def each_stacked(self, function: Callable, *vectors: Float[Array, " p"]) -> PyTree:
-        """A function of every recording's functional and its part of some vectors, stacked.
+        """Results of a function of every recording's functional and its part of some vectors, stacked.
 
         **Arguments:**
 
         - `function`: called as `function(functional, *parts)`.
-        - `vectors`: theta and, behind it, directions, (p,) each.
+        - `vectors`: theta, followed by directions, (p,) each.
         """
         # nothing moves what is held
         moved = [v.at[self.columns].get(mode="fill", fill_value=0.0) for v in vectors[1:]]
         return self.stack.each(function, self.each_theta(vectors[0]), *moved, batch=self.batch)
 
     def _added(self, own: Float[Array, "E q"]) -> Float[Array, " p"]:
-        """The sum of one vector for each recording, at the positions of its elements in theta; none for held ones."""
+        """Sum of one vector for each recording, at the positions of its elements in theta; held elements are left out."""
         return added(own, self.columns, self.controls.size)
 
     @property
@@ -200,19 +200,19 @@ class Recordings(AbstractObjective):
         return jnp.concatenate([self._shared_residuals(theta[self.columns[0, self._of_all]]), self.sums @ theta])
 
     def _shared_residuals(self, shared: Float[Array, " s"]) -> Float[Array, " e"]:
-        """Residuals of regularizers and priors of shared controls, by these controls."""
+        """Residuals of regularizers and priors as a function of the shared controls."""
         values = self._shared.values(shared)
         regularized = [r.residual(values[r.control]) for r in self.regularizers]
         return jnp.concatenate([jnp.zeros(0), *regularized, *self._shared.prior_residuals(shared)])
 
     @property
     def _of_all(self) -> np.ndarray:
-        """The indices of the shared elements in a recording's theta, (s,)."""
+        """Indices of the shared elements in a recording's theta, (s,)."""
         return np.flatnonzero(self.stack.common.controls.mask(lambda c: not c.own))
 
     @property
     def _of_each(self) -> np.ndarray:
-        """The indices of a recording's own elements in its theta, (q,)."""
+        """Indices of a recording's own elements in its theta, (q,)."""
         return np.setdiff1d(np.arange(self.columns.shape[1]), self._of_all)
 
     def _shared_value(self, theta: Float[Array, " p"]) -> Float[Array, ""]:
@@ -247,7 +247,7 @@ class Recordings(AbstractObjective):
         return self._with_shared(self.each_stacked(Functional.held_equations, theta), theta)
 
     def _with_shared(self, each: SegmentNormalEquations, theta: Float[Array, " p"]) -> RecordingEquations:
-        """The normal equations of all recordings, with regularizers and priors of shared controls, and the gauge."""
+        """Normal equations of all recordings, with regularizers and priors of shared controls, and the gauge."""
         shared, (e, c) = theta[self.columns[0, self._of_all]], self.columns.shape
         # each recording takes an equal part of what belongs to the shared controls alone
         r, moved = self._shared_residuals(shared), jax.jacfwd(self._shared_residuals)(shared)
@@ -303,7 +303,7 @@ class Recordings(AbstractObjective):
 
 
 def _varied(f: Any) -> list[Any]:
-    """The arrays of each recording beside those of its controls: what was measured, steps and states."""
+    """Arrays of each recording other than its controls: observations, steps and states."""
     return jax.tree.leaves((f.observations, f.time_grid, f.problem.y0, f.problem.nodes))
 
 

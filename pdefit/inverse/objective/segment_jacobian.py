@@ -1,4 +1,4 @@
-"""The Jacobian of a segmented record, as the small dense blocks it consists of."""
+"""The Jacobian of a segmented record, as small dense blocks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,16 +15,16 @@ _DENSE_LIMIT = 250_000_000
 
 
 class Pattern(NamedTuple):
-    """The elements of theta that a segment depends on: the k shared ones and the n of the node state it starts from.
+    """Elements of theta that a segment depends on: k shared ones, and n of its initial node state.
 
-    The gap at its end depends on the n elements of the next segment's node too.
+    The gap at its end also depends on the n elements of the next segment's node.
 
     **Arguments:**
 
     - `seeds`: directions of theta that move the same element of every node at once, (k + n, p). Segments do not depend
-      on each other's nodes, so k + n tangents give all of them.
-    - `columns`: for each segment the elements of theta that belong to the columns of its block, (S, k + 2 n). The elements of
-      the last segment have no next node.
+      on each other's nodes, so k + n tangents are enough for all of them.
+    - `columns`: for each segment the indices in theta of the columns of its block, (S, k + 2 n). The last segment has
+      no next node.
     """
 
     seeds: np.ndarray
@@ -32,7 +32,7 @@ class Pattern(NamedTuple):
 
 
 def pattern(controls: Controls, segments: int) -> Pattern:
-    """The pattern of controls whose node states are the last elements of theta.
+    """Pattern of controls whose node states are the last elements of theta.
 
     **Arguments:**
 
@@ -67,27 +67,27 @@ def dense(blocks: Float[Array, "S m c"], columns: Array | np.ndarray, p: int) ->
 
 
 def added(vectors: Float[Array, "S c"], columns: Array | np.ndarray, p: int) -> Float[Array, " p"]:
-    """The sum of vectors of blocks, each added at the positions of its elements in theta.
+    """Sum of the blocks' vectors, each at the positions of its elements in theta.
 
     **Arguments:**
 
     - `vectors`: one vector for each block, (S, c).
-    - `columns`: the elements of theta that they belong to, (S, c).
+    - `columns`: the indices in theta of their elements, (S, c).
     - `p`: the size of theta.
     """
     return jnp.zeros(p).at[columns].add(vectors)
 
 
 def added_matrices(matrices: Float[Array, "S c c"], columns: Array | np.ndarray, p: int) -> Float[Array, "p p"]:
-    """The sum of matrices of blocks, each added at the positions of its rows and columns.
+    """Sum of the blocks' matrices, each at the positions of its rows and columns.
 
-    **Arguments:** as of `added`, with one matrix (c, c) for each block.
+    **Arguments:** as in `added`, with one matrix (c, c) for each block.
     """
     return jnp.zeros((p, p)).at[columns[:, :, None], columns[:, None, :]].add(matrices)
 
 
 class ResidualParts(NamedTuple):
-    """The residuals of one record by their kind, or their derivatives in k directions on a leading axis.
+    """Residuals of one record by kind, or their derivatives in k directions on a leading axis.
 
     **Arguments:**
 
@@ -104,16 +104,16 @@ class ResidualParts(NamedTuple):
 
 
 class SegmentNormalEquations(NamedTuple):
-    """The normal equations of every one of S groups of residuals (segments).
+    """Normal equations of each of S groups of residuals (segments).
 
     **Arguments:**
 
     - `half_square`: half the sum of squared residuals of each group, (S,).
     - `gradient`: J_r^T r of each group, (S, c).
     - `matrix`: J_r^T J_r of each group, (S, c, c).
-    - `columns`: the elements of theta that these belong to, (S, c).
+    - `columns`: the indices in theta of their elements, (S, c).
     - `extra`, `extra_jac`: residuals of regularizers and priors, (e,), and their Jacobian, (e, p).
-    - `held`: the residuals, and their derivatives along the seeds of the `pattern`, if both are held; None if not.
+    - `held`: the residuals, and their derivatives along the seeds of the `pattern`, if both are stored; otherwise None.
     """
 
     half_square: Float[Array, " S"]
@@ -132,19 +132,19 @@ class SegmentNormalEquations(NamedTuple):
         return value, gradient, added_matrices(self.matrix, self.columns, p) + jac.T @ jac
 
     def joined(self) -> "SegmentNormalEquations":
-        """The same; for many recordings, of all recordings."""
+        """The equations themselves; for many recordings, those of all recordings joined."""
         return self
 
 
 def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n k"]) -> Float[Array, "S n c"]:
-    """The derivatives of the gap at the end of every segment, (S, n, k + n).
+    """Derivatives of the gap at the end of every segment, (S, n, k + n).
 
-    They are those in the segment's own k elements of theta and in the n of the next node.
+    They are taken in the segment's own k elements of theta and in the n of the next node.
 
     **Arguments:**
 
-    - `d_ends`, `d_starts`: the derivatives of ends and starts in the k elements that a segment depends on, of which the
-      last n are its node.
+    - `d_ends`, `d_starts`: the derivatives of ends and starts in the k elements that a segment depends on; the last n
+      are its node.
     """
     s, n, k = d_ends.shape
     # after the last segment there is no gap
@@ -154,7 +154,7 @@ def continuity_blocks(d_ends: Float[Array, "S n k"], d_starts: Float[Array, "S n
 
 
 def refuse_dense(rows: int, columns: int) -> None:
-    """Refuse a dense Jacobian of so many rows and columns that it would not fit."""
+    """Refuse a dense Jacobian that would not fit into memory."""
     if rows * columns > _DENSE_LIMIT:
         raise PdefitError(
             f"A dense Jacobian of {rows} residuals and {columns} controls is refused above {_DENSE_LIMIT:.0e} entries; "

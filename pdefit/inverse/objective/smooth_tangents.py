@@ -1,10 +1,9 @@
-"""Exact residuals with smooth tangents: fitting equations with hard switches.
+"""Exact residuals with smooth tangents, for equations with hard switches.
 
 A derivative does not contain a hard switch. A smooth model fitted to data of a hard one is biased: by a quarter, with
 switches as wide as gradients need them. So residuals come from the hard system. The tangents J of Gauss-Newton come
-from the smooth system linearised along the hard trajectory. If the residuals r can vanish nothing is lost. If
-they cannot, the fit ends at J^T r = 0, which is not quite the minimum of |r|^2. `inexact_bias` estimates the
-difference.
+from the smooth system linearised along the hard trajectory. If the residuals r can vanish, nothing is lost. If they
+cannot, the fit ends at J^T r = 0, which is not exactly the minimum of |r|^2. `inexact_bias` estimates the difference.
 """
 
 import equinox as eqx
@@ -31,13 +30,13 @@ def check_switches(system: AbstractSystem, smooth_tangents: bool) -> None:
 
 
 def _twin(system: AbstractSystem) -> AbstractSystem:
-    """The smooth system in the place of one with hard switches."""
+    """The smooth twin of a system with hard switches."""
     assert isinstance(system, AbstractSwitched)
     return system.smoothed()
 
 
 def followed(functional: AbstractRecord, theta: Float[Array, " p"]) -> Problem:
-    """The problem that tangents follow: the problem at theta, or its smooth twin with `smooth_tangents`."""
+    """The problem for tangents: the problem at theta, or its smooth twin with `smooth_tangents`."""
     problem = functional.at(theta)
     if not functional.smooth_tangents:
         return problem
@@ -45,14 +44,14 @@ def followed(functional: AbstractRecord, theta: Float[Array, " p"]) -> Problem:
 
 
 def smoothed(functional: AbstractRecord) -> AbstractRecord:
-    """The functional with smooth residuals too, of which its smooth tangents are the derivative."""
+    """The functional with smooth residuals too, whose exact derivative is its smooth tangents."""
     return eqx.tree_at(
         lambda f: (f.problem.system, f.smooth_tangents), functional, (_twin(functional.problem.system), False)
     )
 
 
 def difference_gradient(functional: AbstractRecord, theta: Float[Array, " p"], steps: np.ndarray) -> np.ndarray:
-    """The gradient dJ/dtheta of the residuals as they are, by central differences: 2 p forward runs.
+    """Gradient dJ/dtheta of the exact residuals by central differences: 2 p forward runs.
 
     **Arguments:**
 
@@ -69,10 +68,10 @@ def difference_gradient(functional: AbstractRecord, theta: Float[Array, " p"], s
 
 
 def inexact_bias(functional: AbstractRecord, theta: Float[Array, " p"]) -> np.ndarray:
-    """The distance of an estimate with smooth tangents from the minimum of J, in search space, (p,).
+    """Distance between an estimate with smooth tangents and the minimum of J, in search space, (p,).
 
     It is one Gauss-Newton step with the gradient by differences, -A^-1 dJ/dtheta. Steps are a third of a standard
-    error, so that switches which cross from one instant of a trajectory to the next average out.
+    error, so that switches that cross between instants of a trajectory average out.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Objectives over several devices: recordings, segments, tangents or points on each, or a part of the grid on each."""
+"""Objectives on several devices: recordings, segments, tangents or points on each, or a part of the grid on each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -25,8 +25,8 @@ LEAST = 1e6
 def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Objective:
     """Distribution of an objective over several devices.
 
-    Recordings, or else the segments of a record, are divided among them. The grid of a single trajectory is cut along
-    its first axis. A stencil then passes only the edges of its parts; a Fourier transform gathers whole fields.
+    Recordings, or else the segments of a record, are divided among them. The grid of a single trajectory is split along
+    its first axis. A stencil then exchanges only the edges of its parts; a Fourier transform gathers whole fields.
 
     **Arguments:**
 
@@ -49,12 +49,12 @@ def spread(objective: Objective, devices: Sequence[Any] | None = None) -> Object
 
 
 def over_processes(objective: Objective, most: int) -> Objective:
-    """The same objective over the devices of all processes of JAX, the same number of each.
+    """The objective over the devices of all processes of JAX, the same number from each.
 
     **Arguments:**
 
-    - `objective`: the objective, with arrays of this process only. Each process has the same.
-    - `most`: the most devices of a process on a CPU; of GPUs it takes all.
+    - `objective`: the objective, with arrays of this process only, equal in all processes.
+    - `most`: the largest number of devices of a process on a CPU; all GPUs are used.
 
     **Errors:** PdefitError if the processes cannot share the work evenly.
     """
@@ -71,28 +71,28 @@ def over_processes(objective: Objective, most: int) -> Objective:
 
 
 def devices_of_all(most: int) -> list[Any]:
-    """The devices of all processes of JAX, the same number of each.
+    """Devices of all processes of JAX, the same number from each.
 
-    **Arguments:** `most`: the most devices of a process on a CPU; of GPUs it takes all.
+    **Arguments:** `most`: the largest number of devices of a process on a CPU; all GPUs are used.
     """
     each = most if jax.devices()[0].platform == "cpu" else jax.local_device_count()
     return [device for k in range(jax.process_count()) for device in jax.local_devices(k)[:each]]
 
 
 def gathered(tree: PyTree) -> PyTree:
-    """A tree with whole arrays, on a device of this process, of those that several processes share."""
+    """A tree whose arrays, shared by several processes, are gathered on one device of this process."""
     return jax.tree.map(lambda x: on_one_device(x) if isinstance(x, jax.Array) else x, tree)
 
 
 def agreed(objective: AbstractObjective, value: float) -> float:
-    """A number of the first process, such as its seconds, in all that share an objective."""
+    """A number of process 0, such as its seconds, in all processes that share an objective."""
     first = jax.tree.leaves(objective.problem.y0)[0]
     shared = isinstance(first, jax.Array) and not first.is_fully_addressable
     return float(broadcast_one_to_all(np.float64(value))) if shared else value
 
 
 def over_cores(objective: Objective, devices: Sequence[Any], least: float = LEAST) -> Objective:
-    """The same objective over cores of this machine, as many as its work can be divided among.
+    """The objective over as many cores of this machine as its work can be divided among.
 
     Recordings or segments are divided, or else the tangents of a single trajectory in its normal equations. A small
     objective stays on one core, because devices wait for each other.
@@ -100,8 +100,8 @@ def over_cores(objective: Objective, devices: Sequence[Any], least: float = LEAS
     **Arguments:**
 
     - `objective`: the objective.
-    - `devices`: a host device for each core.
-    - `least`: the number of values that a forward run updates, below which an objective is small.
+    - `devices`: one host device for each core.
+    - `least`: the number of values updated by a forward run below which an objective counts as small.
     """
     if len(devices) < 2 or sum(_updates(part) for part, _ in objective.parts(objective.theta0)) < least:
         return objective
@@ -117,13 +117,13 @@ def _updates(functional: Functional) -> int:
 
 
 def given_devices(objective: AbstractObjective) -> tuple[Any, ...]:
-    """The devices over which an objective was spread; none for one, or if the grid is cut."""
+    """Devices over which an objective was distributed; empty for one device, or if the grid is split."""
     batch = _batch(objective)
     return batch.devices if isinstance(batch, Devices) else ()
 
 
 def on_one(objective: Objective) -> Objective:
-    """The same objective on one device, if it is not cut."""
+    """The objective on one device, unless its grid is split."""
     batch = _batch(objective)
     return eqx.tree_at(_batch, objective, batch.inside) if isinstance(batch, Devices) else objective
 
@@ -131,13 +131,13 @@ def on_one(objective: Objective) -> Objective:
 def at_points(
     function: Callable, objective: AbstractObjective, points: Sequence[Float[Array, " p"]]
 ) -> Iterator[PyTree]:
-    """The results function(objective, x) at several points x, in host memory and in their order.
+    """Results function(objective, x) at several points x, in host memory and in order.
 
-    Devices that the trajectories of the objective leave idle take a point each.
+    Devices that the trajectories leave idle evaluate one point each.
 
     **Arguments:**
 
-    - `function`: a compiled function that returns arrays. It is defined once, since each new one is compiled.
+    - `function`: a compiled function that returns arrays. Define it once, since each new one is compiled.
     - `objective`: the objective.
     - `points`: vectors, (p,) each.
     """
@@ -164,17 +164,17 @@ def _batch(objective: AbstractObjective) -> AbstractBatch:
 
 
 def _trajectories(objective: AbstractObjective) -> int:
-    """The number of recordings, or of segments of one, that devices share."""
+    """Number of recordings, or of segments of one record, that devices can share."""
     return len(objective.columns) if isinstance(objective, Recordings) else objective.groups
 
 
 def devices_of(objective: AbstractObjective) -> int:
-    """The number of devices that an objective runs on."""
+    """Number of devices that an objective runs on."""
     return max(_batch(objective).devices_for(_trajectories(objective)), _devices_of_fields(objective))
 
 
 def is_cut(objective: AbstractObjective) -> bool:
-    """Test for a grid that is cut, so that each device holds a part of every field."""
+    """True if the grid is split, so that each device holds a part of every field."""
     return _devices_of_fields(objective) > 1
 
 
@@ -184,7 +184,7 @@ def _devices_of_fields(objective: AbstractObjective) -> int:
 
 
 def _cut(functional: Functional, devices: tuple[Any, ...]) -> Functional:
-    """The functional with every field cut along the first axis of the grid, and all other arrays on each device."""
+    """The functional with every field split along the first axis of the grid, and all other arrays on each device."""
     shape = getattr(getattr(functional.problem.system, "grid", None), "shape", None)
     if shape is None:
         raise PdefitError("Several devices expect recordings, segments or a grid; this is one trajectory without them")
@@ -209,7 +209,7 @@ def _everywhere(objective: Objective, devices: tuple[Any, ...]) -> Objective:
 
 
 def _put(x: jax.Array, sharding: NamedSharding) -> jax.Array:
-    """An array on the devices of a mesh, of which this process fills its own."""
+    """An array on the devices of a mesh; this process fills its own part."""
     if sharding.is_fully_addressable:
         return jax.device_put(x, sharding)
     whole = np.asarray(x)
@@ -217,7 +217,7 @@ def _put(x: jax.Array, sharding: NamedSharding) -> jax.Array:
 
 
 def _refuse_uneven(count: int, what: str, devices: int) -> int:
-    """The number of devices that share `count` things evenly; refused if it is one."""
+    """Number of devices that share `count` items evenly; refused if it is one."""
     number = largest_divisor(count, devices)
     if number == 1:
         raise PdefitError(

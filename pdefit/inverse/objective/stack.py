@@ -1,4 +1,4 @@
-"""A stack of objectives of equal structure, evaluated in one program: stacking, padding, and the way back."""
+"""Stacks of objectives of equal structure, evaluated in one program: stacking, padding, and extraction."""
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -39,7 +39,7 @@ class Extent(NamedTuple):
     **Arguments:**
 
     - `frames`: the number of observation times.
-    - `segments`, `intervals`: the number of segments, and of intervals of each.
+    - `segments`, `intervals`: the number of segments, and of intervals in each.
     - `dt`: the largest constant step, or the smallest adaptive one, in the system's time unit.
     """
 
@@ -50,7 +50,7 @@ class Extent(NamedTuple):
 
 
 def extent(functional: Functional) -> Extent:
-    """The size of the record of a functional."""
+    """Size of the record of a functional."""
     layout = functional.layout
     return Extent(
         functional.observations.ts.size,
@@ -61,14 +61,14 @@ def extent(functional: Functional) -> Extent:
 
 
 class Stack(eqx.Module):
-    """E objectives of equal structure as one, with the arrays that are equal in all held once.
+    """E objectives of equal structure as one, with common arrays stored once.
 
-    Numbers of a problem that differ between objectives become arrays.
+    Numbers in a problem that differ between objectives become arrays.
 
     **Arguments:**
 
-    - `common`: the tree of an objective with the arrays that all share, and None for all other arrays.
-    - `own`: the same tree with the arrays of each objective, (E, ...), and None for all else.
+    - `common`: the tree of an objective with the common arrays, and None for all other arrays.
+    - `own`: the same tree with the arrays of each objective, (E, ...), and None elsewhere.
     - `extents`: the size of each record without padding; None if no record is padded.
     """
 
@@ -78,12 +78,12 @@ class Stack(eqx.Module):
 
     @staticmethod
     def of(objectives: Sequence[Any], *varied: Callable[[Any], list[Any]]) -> "Stack":
-        """The stack of several objectives. Shorter records are filled up with frames of weight zero.
+        """The stack of several objectives. Shorter records are padded with frames of weight zero.
 
         **Arguments:**
 
-        - `objectives`: functionals, or other objectives that differ in the number of adaptive steps alone.
-        - `varied`: functions that take from an objective arrays that each holds for itself, even if they are equal.
+        - `objectives`: functionals, or other objectives that differ only in the number of adaptive steps.
+        - `varied`: functions that select arrays to be stored for each objective, even if they are equal.
         """
         extents = tuple(extent(f) for f in objectives if isinstance(f, Functional))
         if extents:
@@ -102,18 +102,18 @@ class Stack(eqx.Module):
 
     @property
     def state_size(self) -> int:
-        """The number of values of all states, common ones counted once."""
+        """Number of values of all states; common ones count once."""
         parts = self.common, self.own
         return sum(values_of(t.problem.y0) if isinstance(t, Functional) else t.stack.state_size for t in parts)
 
     @staticmethod
     def beside(first: Any, own: Any) -> "Stack":
-        """The stack of which one objective and the arrays that differ are known.
+        """The stack with one known objective and known differing arrays.
 
         **Arguments:**
 
         - `first`: one of the objectives.
-        - `own`: as of `Stack`.
+        - `own`: as in `Stack`.
         """
         common = jax.tree.map(lambda x, shared: shared if x is None else None, own, first, is_leaf=_is_none)
         return Stack(common, own)
@@ -124,29 +124,29 @@ class Stack(eqx.Module):
         return one if self.extents is None else cropped(one, self.extents[e])
 
     def take(self, index: Int[np.ndarray, " k"]) -> "Stack":
-        """The stack of some of the objectives, by their numbers."""
+        """The stack of some of the objectives, by index."""
         own = jax.tree.map(lambda x: taken(x, index), self.own)
         return Stack(self.common, own, self.extents and tuple(self.extents[e] for e in index))
 
     def each(self, function: Callable, *arguments: PyTree, batch: AbstractBatch | None = None) -> PyTree:
-        """A function of every objective and of its slice of some arrays, stacked. It is traced once.
+        """Results of a function of every objective and of its slice of some arrays, stacked. It is traced once.
 
         **Arguments:**
 
         - `function`: called as `function(objective, *slices)`.
-        - `arguments`: trees of arrays with a leading axis of the objectives, one at least.
-        - `batch`: how the objectives are run; default all at once (`Vmap()`).
+        - `arguments`: trees of arrays with a leading axis of objectives, at least one.
+        - `batch`: the batch in which the objectives run; default all at once (`Vmap()`).
         """
         return (batch or Vmap())(
             lambda own, *slices: function(eqx.combine(own, self.common), *slices), self.own, *arguments
         )
 
     def part(self, where: Callable[[Any], Any], count: int) -> Any:
-        """A part of all objectives with a leading axis on every array.
+        """A part of all objectives, with a leading axis on every array.
 
         **Arguments:**
 
-        - `where`: takes the part of a tree.
+        - `where`: selects the part of a tree.
         - `count`: the number of objectives.
         """
 
@@ -159,20 +159,20 @@ class Stack(eqx.Module):
         return jax.tree.map(whole, where(self.own), where(self.common), is_leaf=_is_none)
 
     def with_time_grid(self, grid: TimeGrid) -> "Stack":
-        """The same stack with other steps of the same trajectories.
+        """The stack with other steps for the same trajectories.
 
-        **Arguments:** `grid`: the steps of all, with a leading axis.
+        **Arguments:** `grid`: the time grids of all objectives, with a leading axis.
         """
         arrays, rest = eqx.partition(grid, eqx.is_array)
         return Stack(self.common.with_time_grid(rest), self.own.with_time_grid(arrays), self.extents)
 
     def with_grids(self, grids: Sequence[TimeGrid], length: int) -> "Stack":
-        """The same stack with the steps of each objective.
+        """The stack with a time grid for each objective.
 
         **Arguments:**
 
-        - `grids`: the steps of each. Shorter ones are filled up with steps of zero length.
-        - `length`: the least number of steps of an interval. One that only grows meets few programs.
+        - `grids`: the time grids. Shorter ones are padded with steps of zero length.
+        - `length`: the minimal number of steps of an interval; if it only grows, few programs are compiled.
         """
         return self.with_time_grid(jax.tree.map(lambda *x: np.stack(x), *_alike_grids(grids, length)))
 
@@ -182,16 +182,16 @@ def _is_none(x: Any) -> bool:
 
 
 def _shared_or_own(leaves: Sequence[Any], dtype: Any, keep: bool) -> tuple[Any, Any]:
-    """One leaf of a stack: the array that all objectives share, or the arrays of each; the other is None.
+    """One leaf of a stack: the common array and None, or None and the stacked arrays.
 
-    One program runs all, so a number that differs between them must become an input of it. One that is equal in all stays
-    a number, because code may branch on it.
+    One program runs all objectives, so a number that differs between them must become an input. An equal number stays a
+    number, because code may branch on it.
 
     **Arguments:**
 
-    - `leaves`: of all objectives.
-    - `dtype`: of numbers that differ.
-    - `keep`: whether each holds its array even if all are equal.
+    - `leaves`: the leaves of all objectives.
+    - `dtype`: the type of numbers that differ.
+    - `keep`: whether arrays are stored for each objective even if all are equal.
     """
     first = leaves[0]
     if not eqx.is_array(first):
@@ -208,12 +208,12 @@ def _shared_or_own(leaves: Sequence[Any], dtype: Any, keep: bool) -> tuple[Any, 
 
 
 def cropped(one: Functional, size: Extent) -> Functional:
-    """A functional without the padding that it was given beside longer ones.
+    """A functional without the padding from its stack.
 
     **Arguments:**
 
     - `one`: the functional.
-    - `size`: its `extent` before.
+    - `size`: its original `extent`.
     """
     data, layout, problem = one.observations, one.layout, one.problem
 
@@ -249,7 +249,7 @@ def cropped(one: Functional, size: Extent) -> Functional:
 
 
 def _alike_all(functionals: Sequence[Functional], extents: Sequence[Extent]) -> list[Functional]:
-    """The functionals with as many frames, segments, intervals and steps as the largest has."""
+    """The functionals padded to the largest numbers of frames, segments, intervals and steps."""
     most = Extent(*map(max, zip(*extents, strict=True)))
     if len({e.segments for e in extents}) > 1 and functionals[0].controls.nodes:
         raise PdefitError(
@@ -267,7 +267,7 @@ def _alike_all(functionals: Sequence[Functional], extents: Sequence[Extent]) -> 
 
 
 def _padded(functional: Functional, most: Extent, grid: TimeGrid) -> Functional:
-    """The functional with as many frames and segments as the largest has, and with padded steps."""
+    """The functional padded to the largest numbers of frames and segments, with padded steps."""
     data, layout = functional.observations, functional.layout
     frames, segments = most.frames - data.ts.size, most.segments - layout.segments
 
@@ -303,7 +303,7 @@ def _padded(functional: Functional, most: Extent, grid: TimeGrid) -> Functional:
 
 
 def _alike_grids(grids: Sequence[TimeGrid], length: int = 0) -> list[TimeGrid]:
-    """Batches of steps with as many segments, intervals and steps each: all that is added has zero length."""
+    """Time grids padded to equal numbers of segments, intervals and steps, with steps of zero length."""
     if any(grid.frozen for grid in grids):
         grids = [grid.as_frozen() for grid in grids]
     shape = tuple(map(max, zip(*(grid.count.shape for grid in grids), strict=True)))
@@ -315,7 +315,7 @@ def _alike_grids(grids: Sequence[TimeGrid], length: int = 0) -> list[TimeGrid]:
 
 
 def _padded_grid(grid: TimeGrid, shape: tuple[int, ...], length: int) -> TimeGrid:
-    """A batch of steps with more intervals and segments, all of zero length, and more steps."""
+    """A time grid with more intervals and segments, all of zero length, and more steps."""
     if (shape, length) == (grid.count.shape, grid.length):
         return grid
     more, start = _more(grid, shape), grid.start
@@ -329,7 +329,7 @@ def _padded_grid(grid: TimeGrid, shape: tuple[int, ...], length: int) -> TimeGri
 
 
 def _more(grid: TimeGrid, shape: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Widths of the padding at the end of each axis of a batch of steps."""
+    """Padding widths at the end of each axis of a time grid."""
     return [(0, wanted - there) for wanted, there in zip(shape, grid.count.shape, strict=True)]
 
 
@@ -337,9 +337,9 @@ def _more(grid: TimeGrid, shape: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _alike(a: PyTree, b: PyTree) -> bool:
-    """Test for two trees that can be stacked.
+    """True if two trees can be stacked.
 
-    They have equal structure, arrays of equal shape and type, and all else equal, but for floats.
+    They must have equal structure, arrays of equal shape and type, and equal other leaves, except for floats.
     """
     if jax.tree.structure(a) != jax.tree.structure(b):
         return False
@@ -353,7 +353,7 @@ def _alike(a: PyTree, b: PyTree) -> bool:
 
 
 def _odd(a: PyTree, b: PyTree, path: str) -> str:
-    """The innermost part in which the second of two trees differs from the first, with both values, in words."""
+    """Innermost part in which two trees differ, with both values, in words."""
     one, other = (dict(enumerate(x)) if isinstance(x, tuple | list) else getattr(x, "__dict__", {}) for x in (a, b))
     if type(a) is type(b) and one.keys() == other.keys():
         for key in one:

@@ -1,4 +1,4 @@
-"""Trajectories run one by one or together, and the weighted residuals of their observations."""
+"""Runs of trajectories, one by one or together, and the weighted residuals of their observations."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,13 +21,13 @@ Reduce = Callable[[dict[str, Array]], PyTree]
 
 
 class ObservationSchedule(eqx.Module):
-    """The steps and observations of a record, or of a window of it, for S trajectories of I observations each.
+    """Steps and observations of a record, or of a window of it, for S trajectories of I observations each.
 
     **Arguments:**
 
     - `time_grid`: the steps.
     - `index`: indices into `observations`, (S, I).
-    - `counts`: for each variable which observations are residuals, (S, I). Each counts once.
+    - `counts`: for each variable the mask of observations that are residuals, (S, I). Each counts once.
     - `observations`: the data, with masks and sigma.
     """
 
@@ -37,7 +37,7 @@ class ObservationSchedule(eqx.Module):
     observations: Observations
 
     def residuals(self, observe: AbstractObservationOperator, y: PyTree, args: PyTree, i: PyTree) -> dict[str, Array]:
-        """The residuals W (H(t, y, args) - d) of one observation, by variable; 0 if it is missing or no residual.
+        """Residuals W (H(t, y, args) - d) of one observation, by variable; 0 if it is missing or no residual.
 
         **Arguments:**
 
@@ -63,18 +63,18 @@ class ObservationSchedule(eqx.Module):
 
     @property
     def inputs(self) -> tuple[Array, dict[str, Array]]:
-        """The index and the flags of every observation, which distinguish the observations of a run."""
+        """Index and flags of every observation, which identify the observations in a run."""
         return jnp.asarray(self.index), self.counts
 
 
 class TrajectoryRunner(eqx.Module):
-    """The way trajectories are run.
+    """How trajectories are run: solver, adjoint and batch.
 
     **Arguments:**
 
     - `solver`: the time stepping method.
-    - `adjoint`: how derivatives are computed.
-    - `batch`: how several trajectories are run.
+    - `adjoint`: the sensitivity algorithm.
+    - `batch`: the batch of several trajectories.
     """
 
     solver: diffrax.AbstractSolver
@@ -82,18 +82,18 @@ class TrajectoryRunner(eqx.Module):
     batch: AbstractBatch
 
     def resolve_for(self, problems: Sequence[Problem], grid: TimeGrid) -> "TrajectoryRunner":
-        """The same runner with everything decided that depends on the problem.
+        """The runner with all problem-dependent choices made.
 
         **Arguments:**
 
-        - `problems`: problems of equal structure, for all of which the decision must hold.
+        - `problems`: problems of equal structure, for all of which the choices must be valid.
         - `grid`: the steps of all trajectories.
         """
         adjoint = self.adjoint.resolve_for([(p.system, p.y0) for p in problems], grid, self.solver)
         return TrajectoryRunner(self.solver, adjoint, self.batch)
 
     def stepper(self, problem: Problem) -> Stepper:
-        """One step of a problem by this solver."""
+        """Stepper of a problem with this solver."""
         return Stepper(problem.system, self.solver, problem.args, problem.nudge)
 
     def __call__(
@@ -104,15 +104,15 @@ class TrajectoryRunner(eqx.Module):
         reduce: Reduce,
         probes: Array | None = None,
     ) -> tuple[PyTree, PyTree]:
-        """A function of the residuals of every observation, stacked (S, I, ...), and the states at the ends (S, ...).
+        """A function of the residuals of every observation, stacked (S, I, ...), and the final states (S, ...).
 
         **Arguments:**
 
         - `problem`: the equations, the instrument and exogenous inputs.
         - `starts`: the initial states, (S, ...).
         - `schedule`: the steps and observations.
-        - `reduce`: a function of the residuals of one observation, by variable, whose result is kept.
-        - `probes`: as of `AbstractAdjoint.run`, for each trajectory.
+        - `reduce`: a function of the residuals of one observation, by variable; its results are stacked.
+        - `probes`: as in `AbstractAdjoint.run`, for each trajectory.
         """
 
         def emit(y: PyTree, i: PyTree) -> PyTree:
@@ -128,9 +128,9 @@ class TrajectoryRunner(eqx.Module):
         emit: Callable,
         probes: Array | None = None,
     ) -> tuple[PyTree, PyTree]:
-        """A function of the state at every observation, stacked (S, I, ...), and the last states (S, ...).
+        """A function of the state at every observation, stacked (S, I, ...), and the final states (S, ...).
 
-        **Arguments:** as of `AbstractAdjoint.run`, with S initial states in `starts` and S time grids in `schedule`.
+        **Arguments:** as in `AbstractAdjoint.run`, with S initial states in `starts` and S time grids in `schedule`.
         """
 
         if not self.adjoint.other_steps:

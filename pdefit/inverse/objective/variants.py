@@ -20,7 +20,7 @@ from pdefit.inverse.shooting.trajectories import laid_out, shortened_layout
 
 
 def is_adaptive(objective: AbstractObjective) -> bool:
-    """Test for adaptive steps, which are chosen at a point and frozen."""
+    """True if steps are adaptive: chosen at a point and frozen."""
     return objective.steps is not None
 
 
@@ -32,9 +32,9 @@ def with_adjoint(functional: Functional, adjoint: AbstractAdjoint) -> Functional
 
 
 def with_tangents(objective: Objective) -> Objective:
-    """The objective with an algorithm that has tangents: its own, or the discrete adjoint.
+    """The objective with an adjoint that has tangents: its own, or the discrete adjoint.
 
-    Tangents, unlike gradients, are the same whatever the algorithm.
+    Unlike gradients, tangents do not depend on the algorithm.
     """
     if objective.runner.adjoint.has_tangents:
         return objective
@@ -46,15 +46,15 @@ def with_tangents(objective: Objective) -> Objective:
 def shortened(
     objective: AbstractObjective, theta: Float[Array, " p"], count: int
 ) -> tuple[AbstractObjective, Float[Array, " q"]]:
-    """The objective on the beginning of every recording, and the point that theta is there.
+    """The objective on the beginning of every recording, with theta converted to it.
 
-    Node states of windows that begin later are left out of both.
+    Node states of later windows are left out of both.
 
     **Arguments:**
 
     - `objective`: the objective.
     - `theta`: the point, (p,).
-    - `count`: the number of observation times that are kept.
+    - `count`: the number of observation times to keep.
     """
     if count >= objective.observations.ts.shape[-1]:
         return objective, theta
@@ -101,7 +101,7 @@ def with_dt(functional: Functional, dt: float, solver: diffrax.AbstractSolver | 
 def stepped(objective: Objective, stable: float | None) -> Objective:
     """The objective with constant steps for another stability limit, if steps or stages were left open.
 
-    The steps are the same in all recordings.
+    All recordings have the same step.
 
     **Arguments:**
 

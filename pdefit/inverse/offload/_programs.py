@@ -1,6 +1,6 @@
-"""The compiled programs of a hosted run.
+"""Compiled programs of a hosted run.
 
-Each goes through one piece of the trajectory: forward, back, or with tangents.
+Each runs one piece of the trajectory: forward, in reverse, or with tangents.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 
 @eqx.filter_jit
 def start(accumulation: AbstractAccumulation, x: Array, first: ObservationSchedule | None) -> tuple[PyTree, Array]:
-    """The state before the first piece, and what an observation of it adds."""
+    """State before the first piece, and the contribution of its observation."""
     state = accumulation.start(x)
     if first is None:
         return state, jnp.zeros(())
@@ -39,7 +39,7 @@ def reverse(
     cotangent: PyTree,
     gradient: Array,
 ) -> tuple[PyTree, Array, Array]:
-    """One piece forward and back: the cotangent at its start, the gradient so far, and norms of the adjoint."""
+    """One piece forward and in reverse: the cotangent at its start, the gradient so far, and norms of the adjoint."""
     probes = jnp.zeros((*schedule.index.shape[:1], schedule.index.shape[1] + 1, 2))
     _, pull = jax.vjp(lambda x, state, probes: accumulation.advance(x, state, schedule, probes), x, state, probes)
     more, cotangent, norms = pull((cotangent, jnp.ones(())))
@@ -56,7 +56,7 @@ def reverse_start(
 
 @eqx.filter_jit
 def close(accumulation: AbstractAccumulation, x: Array, state: PyTree) -> tuple[Array, tuple[Array, PyTree]]:
-    """The part that is added at the end, with its derivatives in x and in the state."""
+    """The contribution at the end, with its derivatives in x and in the state."""
     return jax.value_and_grad(accumulation.close, argnums=(0, 1))(x, state)
 
 

@@ -1,4 +1,4 @@
-"""Binomial checkpointing (Revolve): the fewest blocks run again for a number of checkpoints."""
+"""Binomial checkpointing (Revolve): the least recomputation for a number of checkpoints."""
 
 import dataclasses
 import itertools
@@ -12,11 +12,11 @@ from pdefit.inverse.offload.schedule import AbstractSchedule, Action, Advance, R
 def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tuple[StorageTier, int]]:
     """Tier and slot for each checkpoint of a stack.
 
-    The most often used lies in the fastest tier, among equals the newest.
+    The most often used checkpoint gets the fastest tier; ties go to the newest.
 
     **Arguments:**
 
-    - `accesses`: how often each checkpoint is written and read, oldest first.
+    - `accesses`: the number of writes and reads of each checkpoint, oldest first.
     - `slots`: the number of slots in each tier.
 
     Source: P. Stumm, A. Walther, SIAM J. Sci. Comput. 31:1946 (2009), doi:10.1137/080718036.
@@ -30,17 +30,17 @@ def place(accesses: Sequence[int], slots: Mapping[StorageTier, int]) -> list[tup
 
 @dataclasses.dataclass(frozen=True)
 class Binomial(AbstractSchedule):
-    """The schedule that runs the fewest blocks for its number of slots (Revolve).
+    """Schedule with the least recomputation for its number of slots (Revolve).
 
     With s slots and r repetitions C(s + r, s) blocks can be reversed. Of n + 1 blocks (the objective is one of them)
 
         advanced = r (n + 1) - C(s + r, r - 1)      where C(s + r - 1, s) < n + 1 <= C(s + r, s)
 
-    Slots lie on a stack of checkpoints, oldest first. Those used most often lie in the fastest tier. Among equal
-    schedules this one has the longest first advance.
+    Slots form a stack of checkpoints, oldest first. The most often used ones are in the fastest tier. Among equal
+    schedules, this one has the longest first advance.
 
-    Source: A. Griewank, A. Walther, ACM Trans. Math. Softw. 26:19 (2000), doi:10.1145/347837.347846; the tiers are
-    those of P. Stumm, A. Walther, SIAM J. Sci. Comput. 31:1946 (2009), doi:10.1137/080718036.
+    Source: A. Griewank, A. Walther, ACM Trans. Math. Softw. 26:19 (2000), doi:10.1145/347837.347846; the tiers follow
+    P. Stumm, A. Walther, SIAM J. Sci. Comput. 31:1946 (2009), doi:10.1137/080718036.
     """
 
     @property
@@ -82,7 +82,7 @@ class Binomial(AbstractSchedule):
 
 
 def advances(blocks: int, slots: int) -> int:
-    """The smallest number of blocks that are advanced by a sweep through all of them and their reversal."""
+    """Smallest number of blocks advanced in a sweep through all of them and their reversal."""
     length = blocks + 1
     # one slot takes as many repetitions as there are blocks: no search
     repetitions = blocks if slots == 1 else _repetitions(length, slots)[0]
@@ -90,7 +90,7 @@ def advances(blocks: int, slots: int) -> int:
 
 
 def split(length: int, slots: int) -> int:
-    """The number of blocks to advance from a stored state. If one block is left then, no checkpoint is placed.
+    """Number of blocks to advance from a stored state. If one block is then left, no checkpoint is placed.
 
     **Arguments:**
 
@@ -106,7 +106,7 @@ def split(length: int, slots: int) -> int:
 
 
 def accesses(blocks: int, slots: int) -> list[int]:
-    """The number of times that each slot is written and read, counted for all segments of one length at once."""
+    """Number of writes and reads of each slot, counted for all segments of one length at once."""
     used = [0] * slots
     # segments that start from this slot, by length; few lengths differ
     segments = Counter({blocks + 1: 1})
@@ -128,7 +128,7 @@ def accesses(blocks: int, slots: int) -> list[int]:
 
 
 def _repetitions(length: int, slots: int) -> tuple[int, int]:
-    """The least r with C(s + r, s) >= length, and C(s + r - 1, s)."""
+    """Smallest r with C(s + r, s) >= length, and C(s + r - 1, s)."""
     repetitions, before, reach = 0, 0, 1
     while reach < length:
         repetitions += 1

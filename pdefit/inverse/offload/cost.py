@@ -1,4 +1,4 @@
-"""The cost of one evaluation in memory and time, estimated before it runs."""
+"""Memory and time of one evaluation, estimated before it runs."""
 
 import dataclasses
 import math
@@ -39,10 +39,10 @@ class Trial:
     **Arguments:**
 
     - `state_bytes`: bytes of one state of all trajectories.
-    - `temporary`: bytes of the program of the backward pass without checkpoints, as the compiler states them.
-    - `passed`: bytes of the state and the cotangent that are its inputs and outputs.
+    - `temporary`: bytes of the reverse program without checkpoints, as stated by the compiler.
+    - `passed`: bytes of the state and the cotangent, its inputs and outputs.
     - `forward`: seconds of one step.
-    - `back`: seconds of one step of a gradient with two levels of checkpoints.
+    - `back`: seconds per step of a gradient with two levels of checkpoints.
     """
 
     state_bytes: int
@@ -53,11 +53,11 @@ class Trial:
 
     @property
     def working(self) -> int:
-        """Bytes beside checkpoints."""
+        """Bytes apart from checkpoints."""
         return self.temporary + self.passed
 
     def gradient(self, account: Account) -> float:
-        """Seconds for one step of a gradient, from the number of passes in the account of its adjoint."""
+        """Seconds per step of a gradient, from the number of passes in its adjoint's account."""
         # of two levels of checkpoints, three passes are forward
         transpose = max(self.back - 3 * self.forward, 0.0)
         return max(account.forward * self.forward + account.reverse * transpose, self.forward)
@@ -67,16 +67,16 @@ class Trial:
 class Cost:
     """Memory and time of one evaluation of an optimizer.
 
-    `planned_bytes` is what the device holds at its peak: `stored_states` of `state_bytes` each, and `working_bytes`.
+    `planned_bytes` is the peak on the device: `stored_states` of `state_bytes` each, and `working_bytes`.
 
     **Arguments:**
 
     - `driver`: `traced` or `hosted`.
     - `schedule`: a description of the stored values.
     - `steps`: the number of steps of the longest trajectory.
-    - `state_bytes`, `stored_states`: bytes of a state, and how many states the device holds.
-    - `working_bytes`: bytes on the device beside them.
-    - `recompute_factor`: forward runs of the trajectory that the evaluation takes.
+    - `state_bytes`, `stored_states`: bytes of a state, and the number of states on the device.
+    - `working_bytes`: further bytes on the device.
+    - `recompute_factor`: the evaluation's forward runs of the trajectory.
     - `seconds`, `seconds_forward`: seconds of the evaluation, and of one forward run.
     - `host_bytes`, `file_bytes`: bytes of checkpoints in host memory and in a file.
     """
@@ -98,12 +98,12 @@ class Cost:
         return self.stored_states * self.state_bytes + self.working_bytes
 
     def divided(self, devices: int) -> "Cost":
-        """The cost on each of several devices that hold a part of every field."""
+        """Cost on each of several devices that hold a part of every field."""
         parts = {"state_bytes": self.state_bytes // devices, "working_bytes": self.working_bytes // devices}
         return dataclasses.replace(self, **parts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain numbers and text, for plan.json."""
+        """Entries of plan.json."""
         return {**dataclasses.asdict(self), "planned_bytes": self.planned_bytes}
 
     def __str__(self) -> str:
@@ -117,12 +117,12 @@ class Cost:
 
 
 def state_bytes(like: PyTree) -> int:
-    """Bytes of a state, of all trajectories that it holds."""
+    """Bytes of a state, for all of its trajectories."""
     return sum(int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(like))
 
 
 def trial(functional: Functional) -> Trial:
-    """Memory and time of a few steps forward and back, from the start of the record at theta0."""
+    """Memory and time of a few steps forward and in reverse, from the start of the record at theta0."""
     beginning = accumulation, theta, state, schedule = _beginning(functional)
     size, steps = state_bytes(state), schedule.time_grid.intervals * schedule.time_grid.length
     zeros = jax.tree.map(jnp.zeros_like, state)
@@ -138,12 +138,12 @@ def trial(functional: Functional) -> Trial:
 
 
 def analysed(functional: Functional, rate: float | None = None) -> Trial:
-    """Memory and time of a step without a program of its own: memory from its values, time from a forward run.
+    """Memory and time of a step without a separate program: memory from its values, time from a forward run.
 
     **Arguments:**
 
     - `functional`: the functional.
-    - `rate`: the seconds of a forward run for each unit of `work`; by default `forward_rate`.
+    - `rate`: the seconds of a forward run per unit of `work`; by default `forward_rate`.
     """
     grid, size = functional.layout.time_grid, _states_bytes(functional)
     rate = forward_rate(functional) if rate is None else rate
@@ -153,12 +153,12 @@ def analysed(functional: Functional, rate: float | None = None) -> Trial:
 
 
 def forward_rate(functional: Functional) -> float:
-    """Seconds of a forward run for each unit of `work`, by the program that a fit takes for its residuals."""
+    """Seconds of a forward run per unit of `work`, by the fit's program for its residuals."""
     return _timed(PARTS, functional)[0] / work(functional, 1)
 
 
 def work(functional: Functional, columns: int) -> int:
-    """The work of stepping so many columns, a state or a tangent each, over the record: steps times values."""
+    """Work of stepping `columns` columns (states or tangents) over the record: steps times values."""
     grid, values = functional.layout.time_grid, sum(x.size for x in jax.tree.leaves(functional.problem.y0))
     return grid.intervals * grid.length * max(values * functional.layout.segments * columns, _FEW)
 
@@ -168,7 +168,7 @@ def _states_bytes(functional: Functional) -> int:
 
 
 def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram]:
-    """Seconds of a program at theta0, compiled as a fit will call it. A short one is run again."""
+    """Seconds of a program at theta0, compiled as in a fit. A short one is repeated."""
     compiled, times = compile_ahead(program, functional, functional.theta0), list[float]()
     # what does not fit is not run; the plan refuses it
     if compiled.temporary + compiled.returned > available_bytes():
@@ -181,18 +181,18 @@ def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram
 
 
 def _beginning(functional: Functional) -> tuple[Misfit, Array, PyTree, ObservationSchedule]:
-    """The misfit with two levels of checkpoints, theta0, the state at the start of the record, and a few steps of it."""
+    """The misfit with two levels of checkpoints, theta0, the initial state, and the first few steps of the record."""
     accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, Misfit(functional), Checkpointed(2))
     return accumulation, functional.theta0, accumulation.start(functional.theta0), _few_steps(functional)
 
 
 def gradient_cost(functional: Functional, tried: Trial) -> Cost:
-    """The cost of a gradient by the functional's own adjoint, with everything on the device.
+    """Cost of a gradient by the functional's own adjoint, with everything on the device.
 
     **Arguments:**
 
     - `functional`: the functional.
-    - `tried`: what `trial` measured of it.
+    - `tried`: the result of `trial`.
     """
     grid, batch, segments = functional.layout.time_grid, functional.runner.batch, functional.layout.segments
     # an algorithm without a reverse pass has nothing to run again for it
@@ -216,11 +216,11 @@ def gradient_cost(functional: Functional, tried: Trial) -> Cost:
 
 
 def tangent_cost(functional: Functional, rate: float | None = None) -> Cost:
-    """The cost of the normal equations by one tangent for each column of the Jacobian, all at once.
+    """Cost of the normal equations with one tangent for each column of the Jacobian, all at once.
 
-    **Arguments:** `functional` as of `gradient_cost`, and
+    **Arguments:** `functional`: as in `gradient_cost`, and
 
-    - `rate`: the seconds for each unit of `work`. By default one evaluation measures it, by the program of the fit.
+    - `rate`: the seconds per unit of `work`. By default one evaluation by the fit's program measures it.
     """
     grid, count, size = functional.layout.time_grid, functional.tangents, _states_bytes(functional)
     working = _BESIDE * (1 + count) * size
@@ -243,7 +243,7 @@ def tangent_cost(functional: Functional, rate: float | None = None) -> Cost:
 
 
 def _of_all_cores(held: int, functional: Functional, parts: int) -> int:
-    """Bytes of all cores together, of which each holds so many, and a copy of the data; idle cores share `parts` tangents."""
+    """Total bytes of all cores, with one copy of the data; idle cores share `parts` tangents."""
     batch, segments = functional.runner.batch, functional.layout.segments
     cores = max(batch.devices_for(segments), len(batch.idle(segments, parts)), 1)
     if cores == 1 or jax.default_backend() != "cpu":
@@ -252,10 +252,9 @@ def _of_all_cores(held: int, functional: Functional, parts: int) -> int:
 
 
 def _bytes_per_step(functional: Functional, state: int) -> float:
-    """Bytes that the reverse pass of one step needs if nothing is recomputed, by tracing alone.
+    """Bytes for the reverse pass of one step without recomputation, by tracing alone.
 
-    They are the bytes of every value that enters a product with a cotangent, which the transpose of a few steps closes
-    over.
+    They are the bytes of every value that multiplies a cotangent, which the transpose of a few steps closes over.
     """
     schedule, accumulation = _few_steps(functional), Misfit(functional)
     accumulation = eqx.tree_at(lambda m: m.functional.runner.adjoint, accumulation, StoreAll())
@@ -289,7 +288,7 @@ def _few_steps(functional: Functional) -> ObservationSchedule:
 
 
 def _seconds(run: Callable[[], Any]) -> float:
-    """The median of several runs, after one that compiles."""
+    """Median seconds of several runs, after one that compiles."""
     jax.block_until_ready(run())
     times, begin = [], time.perf_counter()
     while not times or time.perf_counter() - begin < _SECONDS:

@@ -1,4 +1,4 @@
-"""The hosted driver: a functional piece by piece, with checkpoints in host memory or in a file."""
+"""The hosted driver: a functional evaluated piece by piece, with checkpoints in host memory or in a file."""
 
 import dataclasses
 import itertools
@@ -32,7 +32,7 @@ class OffloadedRun:
     **Arguments:**
 
     - `pieces`: the pieces of the record.
-    - `adjoint`: how each piece is differentiated.
+    - `adjoint`: the adjoint of each piece.
     - `schedule`: the order in which pieces are run, stored and reversed.
     - `stores`: the store of each tier.
     """
@@ -44,15 +44,15 @@ class OffloadedRun:
 
 
 class HostedFunctional(AbstractEvaluated):
-    """J(theta) of a functional whose trajectory does not fit the device, with the derivatives that optimizers need.
+    """J(theta) of a functional whose trajectory does not fit the device, with the optimizers' derivatives.
 
-    Values and derivatives equal those that the functional itself gives. The trajectory runs piece by piece, each through
-    one compiled program.
+    Values and derivatives equal the functional's own. The trajectory runs piece by piece, each by the same compiled
+    program.
 
     **Arguments:**
 
     - `functional`: the functional.
-    - `route`: makes the plan for a state with given leaves. Products with tangents have a state twice as large.
+    - `route`: makes the plan for a state with given leaves. Products with tangents double the state.
     """
 
     def __init__(self, functional: Functional, route: Callable[[PyTree], OffloadedRun]):
@@ -77,7 +77,7 @@ class HostedFunctional(AbstractEvaluated):
         return self._routes[key]
 
     def _routed(self, accumulation: AbstractAccumulation, x: Array) -> tuple[OffloadedRun, AbstractAccumulation]:
-        """The plan of a run, and the sum along the trajectory with the adjoint of the plan."""
+        """The plan of a run, and the sum along the trajectory with the plan's adjoint."""
         route = self.route(accumulation, x)
         return route, eqx.tree_at(lambda m: m.functional.runner.adjoint, accumulation, route.adjoint)
 
@@ -120,7 +120,7 @@ class HostedFunctional(AbstractEvaluated):
     def warm_up(self, theta: Float[Array, " p"]) -> tuple[float, float]:
         """Compile the programs of a gradient by running its first piece.
 
-        **Returns:** the seconds of the piece: of its forward pass, and of its forward and backward pass.
+        **Returns:** the seconds of the piece's forward pass, and of its forward and reverse pass.
         """
         route, accumulation = self._routed(Misfit(self._bare), theta)
         schedule = route.pieces[0]
@@ -136,7 +136,7 @@ class HostedFunctional(AbstractEvaluated):
     # --- marching --------------------------------------------------------------------------------------------------------
 
     def _gradient(self, accumulation: AbstractAccumulation, x: Array) -> tuple[Array, Array, Array]:
-        """The sum along the trajectory, its derivative and the growth of the adjoint, as scheduled."""
+        """The sum along the trajectory, its derivative and the growth of the adjoint, by the schedule."""
         route, accumulation = self._routed(accumulation, x)
         pieces, stores = route.pieces, route.stores
         state, value = programs.start(accumulation, x, pieces.first)
@@ -172,23 +172,23 @@ class HostedFunctional(AbstractEvaluated):
 
 
 def _timed(run: Callable[[], PyTree]) -> tuple[PyTree, float]:
-    """The result of a run, and its seconds after one that compiles."""
+    """The result of a run, and its seconds without compilation."""
     jax.block_until_ready(run())
     begin = time.perf_counter()
     return jax.block_until_ready(run()), time.perf_counter() - begin
 
 
 def _joined(norms: list[Array]) -> Array:
-    """The norms of the adjoint, joined from all pieces to one trajectory.
+    """Norms of the adjoint, joined from all pieces to one trajectory.
 
-    What enters at the end of a piece comes from the next one.
+    The norm that enters at the end of a piece comes from the next one.
     """
     inside = [n[:, :-1] for n in norms]
     return jnp.concatenate([*inside, norms[-1][:, -1:]], axis=1)
 
 
 def _in_order(pieces: TimeChunks) -> Iterator[ObservationSchedule]:
-    """All pieces in their order. The next one is announced to the source of the observations."""
+    """All pieces in order; the source of observations is told the next one."""
     for b in range(pieces.count):
         pieces.prefetch(b + 1)
         yield pieces[b]

@@ -1,4 +1,4 @@
-"""The checkpoints that a budget of memory allows, chosen before anything runs from whole numbers alone."""
+"""Checkpoints within a memory budget, chosen before anything runs, from integers alone."""
 
 import dataclasses
 import math
@@ -11,12 +11,12 @@ from pdefit.inverse.offload.schedule import AbstractSchedule, KeepAll, StorageTi
 
 
 def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSchedule:
-    """The schedule that stores every state if there is room for all, else recomputes as few blocks as possible.
+    """The schedule that stores every state if there is room, else the one with the least recomputation.
 
     **Arguments:**
 
     - `blocks`: the number of blocks of the trajectory.
-    - `slots`: the number of checkpoints that each tier holds.
+    - `slots`: the number of checkpoints in each tier.
     """
     enough = sum(slots.values()) >= blocks
     return KeepAll(blocks, slots) if enough else Binomial(blocks, slots)
@@ -24,7 +24,7 @@ def choose_schedule(blocks: int, slots: Mapping[StorageTier, int]) -> AbstractSc
 
 @dataclasses.dataclass(frozen=True)
 class Chunking:
-    """The size of the pieces of a trajectory, each of which spans several intervals or a part of one.
+    """The size of the pieces of a trajectory, each of several intervals or a part of one.
 
     **Arguments:**
 
@@ -40,21 +40,21 @@ class Chunking:
 
         **Arguments:**
 
-        - `intervals`, `steps`: the number of intervals of the trajectory, and of steps of each.
+        - `intervals`, `steps`: the number of intervals of the trajectory, and of steps in each.
         """
         return -(-intervals * -(-steps // self.length) // self.group)
 
 
 @dataclasses.dataclass(frozen=True)
 class OffloadPlan:
-    """The run of a trajectory in pieces, of which states are kept outside the device.
+    """Plan for a trajectory run in pieces, with states stored outside the device.
 
     **Arguments:**
 
-    - `intervals`, `steps`: the number of intervals of the trajectory, and of steps of each.
+    - `intervals`, `steps`: the number of intervals of the trajectory, and of steps in each.
     - `cut`: the size of the pieces.
     - `nest`: the loops inside a piece, on the device.
-    - `schedule`: the pieces whose states are kept.
+    - `schedule`: the schedule of stored states.
     """
 
     intervals: int
@@ -65,13 +65,13 @@ class OffloadPlan:
 
     @property
     def recompute_factor(self) -> float:
-        """The number of steps executed by a gradient, relative to the number of steps of the trajectory."""
+        """Number of steps executed by a gradient, relative to the number of steps of the trajectory."""
         executed = self.schedule.advanced + self.nest.recompute_factor * self.schedule.blocks
         return executed * self.nest.padded / (self.intervals * self.steps)
 
     @property
     def cost(self) -> float:
-        """The `recompute_factor` with the cost of moving states: about two steps for each piece that runs."""
+        """`recompute_factor` plus the cost of moving states: about two steps for each executed piece."""
         moved = 2 * self.schedule.executed / (self.intervals * self.steps)
         return self.recompute_factor + moved
 
@@ -82,13 +82,13 @@ class OffloadPlan:
 
 
 def plan_offload(intervals: int, steps: int, device_states: int, slots: Mapping[StorageTier, int]) -> OffloadPlan:
-    """The cheapest way to run a trajectory in pieces.
+    """The cheapest plan for a trajectory in pieces.
 
     **Arguments:**
 
-    - `intervals`, `steps`: the number of intervals of the trajectory, and of steps of each.
-    - `device_states`: the number of states for which the device has room.
-    - `slots`: the number of checkpoints that each tier holds.
+    - `intervals`, `steps`: the number of intervals of the trajectory, and of steps in each.
+    - `device_states`: the number of states that fit on the device.
+    - `slots`: the number of checkpoints in each tier.
     """
     # of equally cheap ones the first
     best = min(_candidates(intervals, steps, device_states, slots), key=lambda plan: plan.cost, default=None)

@@ -1,7 +1,7 @@
-"""Checkpoint schedules: the actions of a reverse sweep, their interface, and the one that keeps every state.
+"""Checkpoint schedules: the actions of a reverse sweep, their interface, and the schedule that keeps every state.
 
-A trajectory is cut into blocks 0..n-1. State j is the state before block j: state 0 is the initial one, state n the final
-one. One state is in hand at a time. Actions are plain integers, executed elsewhere.
+A trajectory is cut into blocks 0..n-1. State j is the state before block j: state 0 is the initial one, state n the
+final one. There is one current state at a time. Actions are plain integers, executed elsewhere.
 """
 
 import abc
@@ -19,19 +19,19 @@ class StorageTier(enum.IntEnum):
 
 
 class Advance(NamedTuple):
-    """The action of running blocks first..last-1: state `first`, which is in hand, becomes state `last`."""
+    """Action: run blocks first..last-1, from the current state `first` to state `last`."""
 
     first: int
     last: int
 
 
 class Store(NamedTuple):
-    """The action of keeping the state in hand as a checkpoint, and going on with it.
+    """Action: store the current state as a checkpoint, and keep it current.
 
     **Arguments:**
 
-    - `state`: the number of the state.
-    - `tier`, `slot`: its place. The earlier content of the slot is lost.
+    - `state`: the index of the state.
+    - `tier`, `slot`: its place; the earlier content of the slot is overwritten.
     """
 
     state: int
@@ -40,11 +40,11 @@ class Store(NamedTuple):
 
 
 class Restore(NamedTuple):
-    """The action of taking a checkpoint in hand. It stays stored.
+    """Action: load a checkpoint as the current state. It stays stored.
 
     **Arguments:**
 
-    - `state`: the number of the state.
+    - `state`: the index of the state.
     - `tier`, `slot`: its place.
     """
 
@@ -54,9 +54,9 @@ class Restore(NamedTuple):
 
 
 class Reverse(NamedTuple):
-    """The action of running a block, whose state is in hand, once more and then its adjoint.
+    """Action: rerun a block from the current state, and then run its adjoint.
 
-    Afterwards no state is in hand.
+    Afterwards there is no current state.
     """
 
     block: int
@@ -70,11 +70,11 @@ _PLACES = {StorageTier.HOST: "in host memory", StorageTier.FILE: "in the file"}
 
 @dataclasses.dataclass(frozen=True)
 class AbstractSchedule(abc.ABC):
-    """The order in which a trajectory of blocks is run, stored and reversed.
+    """Order in which the blocks of a trajectory are run, stored and reversed.
 
     The first sweep runs every block, because the value of an objective of the final state is needed before the first
-    block is reversed. So the objective takes the place of one more block that costs nothing. If a sweep stops before
-    the last block, n + 1 blocks need as many advances as n blocks do here. State 0 takes a slot as any other.
+    block is reversed. So the objective acts as one more block without cost. In sweeps that stop before the last block,
+    n + 1 blocks need as many advances as n blocks do here. State 0 takes a slot like any other.
 
     **Arguments:**
 
@@ -95,24 +95,24 @@ class AbstractSchedule(abc.ABC):
     @property
     @abc.abstractmethod
     def least_slots(self) -> int:
-        """The smallest number of slots with which this schedule exists."""
+        """Smallest number of slots for which this schedule exists."""
 
     @abc.abstractmethod
     def actions(self) -> Iterator[Action]:
-        """The actions in their order, made one by one."""
+        """The actions in order, generated one by one."""
 
     @property
     @abc.abstractmethod
     def advanced(self) -> int:
-        """The number of blocks run by all `Advance` together."""
+        """Number of blocks run by all `Advance` actions together."""
 
     @abc.abstractmethod
     def describe(self) -> str:
-        """The schedule in one line of text."""
+        """One-line description of the schedule."""
 
     @property
     def peak(self) -> dict[StorageTier, int]:
-        """The number of slots in use by tier: no more than there are blocks, the fastest tiers first."""
+        """Number of used slots by tier: at most the number of blocks, the fastest tiers first."""
         left, used = self.blocks, {}
         for tier in sorted(self.slots):
             used[tier] = min(left, self.slots[tier])
@@ -121,12 +121,12 @@ class AbstractSchedule(abc.ABC):
 
     @property
     def executed(self) -> int:
-        """The number of blocks run by a whole gradient: each is run once more when it is reversed."""
+        """Number of blocks run by a whole gradient; each block is run once more when it is reversed."""
         return self.advanced + self.blocks
 
     @property
     def storage(self) -> str:
-        """The slots in use, in words."""
+        """The used slots, in words."""
         used = {tier: count for tier, count in self.peak.items() if count}
         total = sum(used.values())
         checkpoints = f"{total} checkpoint{'s' if total > 1 else ''}"
@@ -139,7 +139,7 @@ class AbstractSchedule(abc.ABC):
 class KeepAll(AbstractSchedule):
     """The schedule with one checkpoint for each block.
 
-    The last states, which the reverse sweep needs first, lie in the fastest tier.
+    The last states, which the reverse sweep needs first, are in the fastest tier.
     """
 
     @property

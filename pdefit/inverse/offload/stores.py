@@ -1,4 +1,4 @@
-"""Storage outside the device: checkpoints of states, and observations that are read a few frames at a time."""
+"""Storage outside the device: checkpoints of states, and observations read a few frames at a time."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -14,17 +14,17 @@ IN_FLIGHT = 4
 
 @runtime_checkable
 class CheckpointStore(Protocol):
-    """Numbered slots, each of which holds one state: the leaves of its tree, in order.
+    """Numbered slots, each for one state: the leaves of its tree, in order.
 
-    Writing and hints may return before they are carried out. Reading returns what was written last.
+    Writes and hints may return early. A read returns what was written last.
     """
 
     def write(self, slot: int, leaves: Sequence[Array | np.ndarray]) -> None:
-        """Keep a copy of some arrays in a slot. They may be donated or changed as soon as this returns."""
+        """Store a copy of some arrays in a slot. They may be donated or changed once this returns."""
         ...
 
     def read(self, slot: int) -> list[np.ndarray]:
-        """The arrays of a slot, bit for bit. KeyError if nothing was written."""
+        """The arrays of a slot, bit for bit. KeyError for an empty slot."""
         ...
 
     def prefetch(self, slot: int) -> None:
@@ -56,7 +56,7 @@ class HostStore:
         return list(self._kept[slot])
 
     def prefetch(self, slot: int) -> None:
-        """Nothing to do: nothing is faster than memory."""
+        """No effect, since the data are already in memory."""
 
     def close(self) -> None:
         self._kept.clear()
@@ -64,7 +64,7 @@ class HostStore:
 
 @runtime_checkable
 class TargetSource(Protocol):
-    """A source of the frames of a record, in any order and as often as they are needed."""
+    """A source of the frames of a record, in any order and as often as needed."""
 
     @property
     def ts(self) -> np.ndarray:
@@ -72,7 +72,7 @@ class TargetSource(Protocol):
         ...
 
     def read(self, first: int, last: int) -> Observations:
-        """The observations in frames first..last-1. IndexError if there are none."""
+        """Observations in frames first..last-1. IndexError if there are none."""
         ...
 
     def prefetch(self, first: int, last: int) -> None:
@@ -81,7 +81,7 @@ class TargetSource(Protocol):
 
 
 class InMemory:
-    """A source of observations that are in memory already."""
+    """A source of observations that are already in memory."""
 
     def __init__(self, observations: Observations):
         self._observations = observations
@@ -96,4 +96,4 @@ class InMemory:
         return self._observations.at(slice(first, last))
 
     def prefetch(self, first: int, last: int) -> None:
-        """Nothing to do: nothing is faster than memory."""
+        """No effect, since the data are already in memory."""

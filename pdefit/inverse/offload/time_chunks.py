@@ -1,4 +1,4 @@
-"""A record cut into pieces of equal shape, which run one after the other through one compiled program."""
+"""A record cut into pieces of equal shape, which run one after the other by one compiled program."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ from pdefit.inverse.offload.stores import TargetSource
 
 
 class TimeChunks:
-    """The pieces of a record: piece `b` begins at the end of piece `b - 1`.
+    """Pieces of a record: piece `b` begins at the end of piece `b - 1`.
 
-    The last is filled up with intervals of zero length whose observations are no residuals. Each holds the frames that
-    it needs and no others, read when it is needed. If the initial state is observed, `first` is a piece of length
-    zero with that observation. `count` is the number of pieces after it.
+    The last piece is padded with intervals of zero length whose observations are no residuals. Each piece holds exactly
+    the frames that it needs, read on demand. If the initial state is observed, `first` is a piece of length zero with
+    that observation. `count` is the number of pieces after it.
 
     **Arguments:**
 
@@ -65,7 +65,7 @@ class TimeChunks:
         return slice(b * self._group, (b + 1) * self._group)
 
     def _frames(self, columns: slice) -> np.ndarray:
-        """The frames that some trajectory observes in these intervals."""
+        """Frames that some trajectory observes in these intervals."""
         return np.unique(self._index[:, columns])
 
     def _window(self, columns: slice, grid: TimeGrid, most_frames: int) -> ObservationSchedule:
@@ -76,7 +76,7 @@ class TimeChunks:
         return ObservationSchedule(grid, index, counts, self._read(filled))
 
     def _read(self, frames: np.ndarray) -> Observations:
-        """Frames by their indices, of which the last may be repeated, in as few contiguous reads as possible."""
+        """Frames by index, in as few contiguous reads as possible; the last index may be repeated."""
         edges = np.flatnonzero(np.diff(frames) > 1) + 1
         runs = [(int(r[0]), int(r[-1]) + 1) for r in np.split(frames, edges)]
         parts = [self._targets.read(*run) for run in runs]
@@ -110,7 +110,7 @@ class TimeChunks:
     def _split(self, parts: int, length: int) -> None:
         """Cut every interval into parts of `length` steps.
 
-        What was observed at its end is a residual of the last part only.
+        The observation at its end is a residual of the last part only.
         """
         grid = self._grid
         s, i = grid.count.shape

@@ -1,4 +1,4 @@
-"""The course of J over the evaluations of a fit, and the fall that it leaves."""
+"""The history of J over the evaluations of a fit, and the extrapolated remaining decrease."""
 
 from typing import NamedTuple
 
@@ -12,24 +12,24 @@ _FIRST, _RATIO = 48.0, 4 / 3
 
 
 class Course(NamedTuple):
-    """The decrease of J over windows of evaluations, and its extrapolated remainder.
+    """Decrease of J over windows of evaluations, and its extrapolated remainder.
 
-    For optimizers without a Newton step, whose own models promise too little in a narrow valley.
+    For optimizers without a Newton step, whose own models predict too little in a narrow valley.
 
-    Each window takes a third as many evaluations as all before it. J that falls like a power of their number then falls
-    by a geometric series from window to window, and J that falls faster by less. So the series says about how much is
-    left. Three windows decide, by the slower of the two ratios of their falls: J of a network may hardly fall for a fifth
-    of all evaluations, and then go on. A fit that creeps goes on as long as a quarter of all its evaluations brings
-    something.
+    Each window has a third as many evaluations as all before it. If J falls like a power of their number, its decreases
+    from window to window form a geometric series; if it falls faster, they shrink faster. So the series estimates the
+    remainder. Three windows decide, by the larger of the two ratios of their decreases: J of a network may hardly fall
+    for a fifth of all evaluations, and then fall again. A creeping fit continues as long as a quarter of all its
+    evaluations lowers J noticeably.
 
     **Arguments:**
 
     - `evaluations`: the number of evaluations so far.
-    - `mark`: the number at which the window ends.
+    - `mark`: the number of evaluations at the end of the window.
     - `value`: J at its beginning.
-    - `fallen`: the fall of J in the window before.
-    - `ratio`: that fall over the one before it; infinite if it was no smaller, or none at all.
-    - `left`: the fall of the last window that ended, and of all after it.
+    - `fallen`: the decrease of J in the previous window.
+    - `ratio`: that decrease over the one before it; infinite if it was no smaller, or if there is none.
+    - `left`: the decrease in the last complete window, plus the extrapolated remainder.
     """
 
     evaluations: Int[Array, ""]
@@ -41,13 +41,13 @@ class Course(NamedTuple):
 
     @staticmethod
     def begin(zero: Float[Array, ""]) -> "Course":
-        """The course before the first evaluation."""
+        """The record before the first evaluation."""
         return Course(jnp.zeros((), int), zero + _FIRST, zero, zero, zero + jnp.inf, zero + jnp.inf)
 
     def after(self, value: Float[Array, ""]) -> "Course":
-        """The course after one more evaluation.
+        """The record after one more evaluation.
 
-        **Arguments:** `value` is the lowest J so far.
+        **Arguments:** `value`: the lowest J so far.
         """
         evaluations = self.evaluations + 1
         # the first window begins far away

@@ -1,4 +1,4 @@
-"""First states of collocation, at and between observation times."""
+"""Initial states of collocation, at and between observation times."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def mesh(ts: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times with each interval cut into equal pieces, the last observation at each, and whether it was made then."""
+    """Times with each interval cut into equal pieces, the last observation at each, and whether it is at this time."""
     inside = np.arange(pieces) / pieces
     times = np.append((ts[:-1, None] + np.diff(ts)[:, None] * inside).ravel(), ts[-1])
     numbers = np.arange(times.size)
@@ -22,10 +22,11 @@ def mesh(ts: np.ndarray, pieces: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def first_states(functional: "Functional", times: np.ndarray) -> Float[Array, "M n"]:
-    """The data, linear between observations, and the initial state of the problem for elements that were never observed.
+    """Data interpolated linearly between observations; unobserved elements have the problem's initial state.
 
-    The data are not smoothed, because the rounds of collocation do that by the model: smoothing splines changed nothing.
-    The unseen elements do not follow a model that the data drive either: with rates ten times too large it runs away.
+    The data are not smoothed, because the rounds of collocation do that by the model: smoothing splines changed
+    nothing. Unobserved elements are not integrated with a model driven by the data either: with rates ten times too
+    large it diverges.
 
     **Arguments:**
 

@@ -1,4 +1,4 @@
-"""Residuals of collocation: data, and defects of the equations between states at a row of times."""
+"""Residuals of collocation: data, and defects of the equations between states at successive times."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class Bordered(NamedTuple):
-    """The normal equations of states, each coupled to the next, and of numbers that all of them share.
+    """Normal equations of states, each coupled to the next, and of shared scalars.
 
     **Arguments:**
 
     - `diagonal`: the blocks of M states of n elements, (M, n, n).
-    - `below`: the blocks of each state but the first and the one before it, (M - 1, n, n).
-    - `border`: the blocks of each state and the k shared numbers, (M, n, k).
-    - `corner`: the block of the shared numbers, (k, k).
+    - `below`: the blocks that couple each state but the first to the previous one, (M - 1, n, n).
+    - `border`: the blocks that couple each state to the k shared scalars, (M, n, k).
+    - `corner`: the block of the shared scalars, (k, k).
     - `gradient`: the gradient in the states, (M, n).
-    - `shared`: the gradient in the shared numbers, (k,).
+    - `shared`: the gradient in the shared scalars, (k,).
     """
 
     diagonal: Float[Array, "M n n"]
@@ -41,9 +41,9 @@ class Bordered(NamedTuple):
     def step(
         self, states: Float[Array, " n"], shared: Float[Array, " k"]
     ) -> tuple[Float[Array, " k"], Float[Array, "M n"]]:
-        """Minus the solution for the gradient, (k,) and (M, n), in a time that is linear in M.
+        """Newton step, minus the solution for the gradient, (k,) and (M, n), in time linear in M.
 
-        **Arguments:** `states`, `shared`: what is added to the diagonal for each element of a state and each number.
+        **Arguments:** `states`, `shared`: additions to the diagonal for each element of a state and each scalar.
         """
         root = chained(self.diagonal + jnp.diag(states)[None], self.below)
         left = complement(root, self.border, -self.gradient, self.corner + jnp.diag(shared), -self.shared)
@@ -52,7 +52,7 @@ class Bordered(NamedTuple):
 
 
 class CollocationResiduals(eqx.Module):
-    """The residuals of a record in its unknowns theta, (k,), and in the states x at M times, (M, n).
+    """Residuals of a record in its unknowns theta, (k,), and in the states x at M times, (M, n).
 
         data, (x_0 - y0(theta)) / sigma, d_i / sigma, regularizers, priors
 
@@ -64,8 +64,8 @@ class CollocationResiduals(eqx.Module):
 
     - `functional`: the objective of the record as one trajectory.
     - `times`: the times of the states, (M,).
-    - `frames`: for each the index of an observation, (M,).
-    - `is_frame`: whether that observation was made at this time, (M,).
+    - `frames`: for each time the index of an observation, (M,).
+    - `is_frame`: whether that observation is at this time, (M,).
     """
 
     functional: "Functional"
@@ -74,11 +74,11 @@ class CollocationResiduals(eqx.Module):
     is_frame: np.ndarray
 
     def start(self, theta: Float[Array, " k"]) -> Float[Array, " n"]:
-        """The initial state that theta stands for."""
+        """The initial state at theta."""
         return ravel_pytree(self.functional.at(theta).y0)[0].astype(jnp.float64)
 
     def rate(self, theta: Float[Array, " k"], x: Float[Array, " n"], t: Array) -> Float[Array, " n"]:
-        """f of the equations that theta stands for, at a state and a time."""
+        """The vector field f at theta, a state and a time."""
         problem = self.functional.at(theta)
         y = self._state(x)
         return ravel_pytree(problem.system.vector_field(t.astype(precision(y)), y, problem.args))[0].astype(jnp.float64)
@@ -101,7 +101,7 @@ class CollocationResiduals(eqx.Module):
         return jnp.concatenate([jnp.zeros(0), *map(jnp.ravel, self.functional.extra_residuals(theta))])
 
     def parts(self, theta: Float[Array, " k"], x: Float[Array, "M n"], sigma: Float[Array, " n"]) -> tuple[Array, ...]:
-        """The residuals, with the standard deviation sigma of defects: of data, start, defects, and of the controls alone."""
+        """Residuals of data, start, defects, and of the controls alone; sigma is the standard deviation of defects."""
         h, ts = jnp.diff(self.times)[:, None], jnp.asarray(self.times)
         rates = jax.vmap(partial(self.rate, theta))
         f = rates(x, ts)
@@ -115,7 +115,7 @@ class CollocationResiduals(eqx.Module):
         return sum((jnp.sum(p**2) for p in self.parts(theta, x, sigma)), start=jnp.zeros(())) / 2
 
     def equations(self, theta: Float[Array, " k"], x: Float[Array, "M n"], sigma: Float[Array, " n"]) -> Bordered:
-        """The normal equations of Gauss-Newton."""
+        """Normal equations of Gauss-Newton."""
         h, ts, eye = jnp.diff(self.times)[:, None], jnp.asarray(self.times), jnp.eye(x.shape[1])[None]
         # f with its derivatives in theta and in x
         f, p, a = _derivatives(self.rate)(theta, x, ts)
@@ -133,7 +133,7 @@ class CollocationResiduals(eqx.Module):
         s, s_theta = (x[0] - self.start(theta)) / sigma, -weight[0] * jax.jacfwd(self.start)(theta)
 
         def summed(at: Array, ahead: Array, behind: Array, first: Array) -> Array:
-            """The sum for every node of the terms of its data, of the defects after and before it, and of the initial state."""
+            """Sum for every node over its data, the defects after and before it, and the initial state."""
             return at.at[:-1].add(ahead).at[1:].add(behind).at[0].add(first)
 
         return Bordered(
@@ -146,14 +146,14 @@ class CollocationResiduals(eqx.Module):
         )
 
     def information(self, theta: Float[Array, " k"], x: Float[Array, "M n"]) -> Float[Array, " n"]:
-        """The mean information on each element of a state over frames: 1 / sigma^2 for each observed value."""
+        """Mean information on each element of a state over frames: 1 / sigma^2 for each observed value."""
         r_x = _derivatives(self._data)(theta, x, *self._rows())[2]
         squares = jnp.sum(r_x**2, axis=1)
         return jnp.sum(squares, axis=0) / jnp.maximum(jnp.sum(squares > 0, axis=0), 1)
 
 
 def _derivatives(function: Callable[..., Array]) -> Callable[..., tuple[Array, Array, Array]]:
-    """The value and the derivatives in theta and in x, at many x, of a function of theta, x and further arguments."""
+    """Function that returns value and derivatives in theta and x, at many x, of a function of theta, x and more arguments."""
 
     def one(theta: Array, *rest: PyTree) -> tuple[Array, Array, Array]:
         return function(theta, *rest), *jax.jacfwd(function, argnums=(0, 1))(theta, *rest)

@@ -1,4 +1,4 @@
-"""Gauss-Newton of numbers beside an initial state, cell by cell: a block-arrow matrix with a damping for each cell."""
+"""Gauss-Newton for scalars and an initial state, cell by cell: a block-arrow matrix with a damping for each cell."""
 
 import dataclasses
 from typing import Any, ClassVar, NamedTuple
@@ -26,14 +26,14 @@ _CELLS, _NUMBERS, _UNTOLD = Damping(1 / 3, 8.0, 1e-6, 1e12), Damping(1 / 3, 8.0,
 
 
 class Cells(NamedTuple):
-    """The normal equations of numbers and of every cell at a point.
+    """Normal equations of scalars and of every cell at a point.
 
     **Arguments:**
 
     - `theta`: the point, (p,).
-    - `gram`: products of residuals and their derivatives in k numbers and f fields, (K, K, n) with K = k + f + 1.
-    - `corner`: the same of residuals of numbers alone, (k + 1, k + 1).
-    - `restraint`: the curvature that holds elements which the data do not tell, (n, f).
+    - `gram`: products of residuals and their derivatives in k scalars and f fields, (K, K, n) with K = k + f + 1.
+    - `corner`: the same for residuals of scalars alone, (k + 1, k + 1).
+    - `restraint`: the curvature that holds elements which the data do not determine, (n, f).
     """
 
     theta: Float[Array, " p"]
@@ -43,7 +43,7 @@ class Cells(NamedTuple):
 
     @property
     def each(self) -> Float[Array, " n"]:
-        """Twice the part of J of every cell."""
+        """Twice the contribution of every cell to J."""
         return self.gram[-1, -1]
 
     @property
@@ -71,28 +71,28 @@ class _State(NamedTuple):
 
 
 class ArrowGaussNewton(AbstractOptimizer):
-    """A damped Gauss-Newton method for a few numbers and an initial state whose cells are damped one by one.
+    """A damped Gauss-Newton method for a few scalars and an initial state with a separate damping for each cell.
 
-    For stages that nudge the trajectory to the data (`pdefit.formulations.Single(nudge=...)`), in which a cell depends on
-    its own fields and on the numbers. It improves a far guess in seconds. Not for the last stage (`GaussNewtonCG`): it
-    treats each cell alone, so that a free trajectory is not minimised. Data must be on the grid of the fields, and
+    For stages that nudge the trajectory to the data (`pdefit.formulations.Single(nudge=...)`), in which a cell depends
+    on its own fields and on the scalars. It improves a far guess in seconds. Not for the last stage (`GaussNewtonCG`):
+    it treats each cell alone, so that a free trajectory is not minimised. Data must be on the grid of the fields, and
     unknown fields without smoothness.
 
         | C    B_x^T | |dp  |     |g_p|
         | B_x  F_x   | |dz_x| = - |g_x|     for every cell x
 
-    Each evaluation takes one tangent for each number and field. Tangents of numbers and of fields leave out the exchange
-    between neighbours. A round is a step of all unknowns, then two steps of the cells alone. Each cell accepts a step by
-    its own misfit. So the few cells of a front do not delay the rest.
+    Each evaluation takes one tangent for each scalar and field. Tangents of scalars and of fields neglect the exchange
+    between neighbours. A round is a step of all unknowns, then two steps of the cells alone. Each cell accepts a step
+    by its own misfit. So the few cells of a front do not delay the rest.
 
     **Arguments:**
 
-    - `damping`: the first damping of cells, as a part of the diagonal; default 1. There an element that the data do not
-      tell moves by about a hundredth of its field's size for each sigma that asks for it.
-    - `max_step`: the most that a number moves in search space at once; default 0.2, a factor 1.2 of one with `Log`. With
-      more the cells absorb errors of the numbers, and do not come back.
-    - `tolerance`: converged when a round lowers J by less than this part; default 1e-3.
-    - `shape`: numbers and fields, which the stage sets.
+    - `damping`: the first damping of cells, relative to the diagonal; default 1. It moves an element that the data do
+      not determine by about a hundredth of its field's size for each sigma of residual.
+    - `max_step`: the largest move of a scalar in search space; default 0.2, a factor 1.2 with `Log`. With more the
+      cells absorb errors of the scalars, and do not recover.
+    - `tolerance`: converged when a round lowers J by less than this fraction; default 1e-3.
+    - `shape`: the numbers of scalars and fields, set by the stage.
 
     Source: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030 (the damping); G. Golub, V. Pereyra, Inverse Problems
     19:R1 (2003), doi:10.1088/0266-5611/19/2/201 (numbers that separate from the rest).
@@ -184,7 +184,7 @@ class ArrowGaussNewton(AbstractOptimizer):
     def _step(
         self, at: Cells, cells: Float[Array, " n"], numbers: Float[Array, ""], whole: Bool[Array, ""], box: Box
     ) -> Float[Array, " p"]:
-        """The damped step, of the cells alone unless it is `whole`."""
+        """The damped step; of the cells alone unless it is `whole`."""
         k, f = self.shape
         gram, n = at.gram, at.gram.shape[-1]
         slope = at.gradient
@@ -219,7 +219,7 @@ class ArrowGaussNewton(AbstractOptimizer):
 
 
 def uncoupled(functional: Functional) -> Functional:
-    """The functional whose derivatives leave out what cells exchange; its value is the same."""
+    """The functional whose derivatives neglect the exchange between cells; its value is unchanged."""
     grid = getattr(functional.problem.system, "grid", None)
     if not isinstance(grid, CartesianGrid):
         return functional

@@ -34,9 +34,9 @@ class Evaluation(NamedTuple):
     **Arguments:**
 
     - `value`, `gradient`: J and its gradient, (p,).
-    - `matrix`: J_r^T J_r, (p, p), where it is formed; of recordings as the normal equations of each.
-    - `growth`: the growth of the adjoint on its way back, where there was one.
-    - `found`: what else the optimizer found there.
+    - `matrix`: J_r^T J_r, (p, p), if it is formed; for recordings the normal equations of each.
+    - `growth`: the growth of the adjoint in the reverse pass, if there was one.
+    - `found`: further results of the optimizer at this point.
     """
 
     value: Float[Array, ""]
@@ -47,12 +47,12 @@ class Evaluation(NamedTuple):
 
     @property
     def finite(self) -> Bool[Array, ""]:
-        """Whether the point can be used at all."""
+        """True if the point can be used at all."""
         return jnp.isfinite(self.value) & jnp.all(jnp.isfinite(self.gradient))
 
 
 class Point(NamedTuple):
-    """An iterate: a point that was accepted, with what was evaluated there.
+    """An iterate: an accepted point with its evaluation.
 
     **Arguments:**
 
@@ -76,15 +76,15 @@ class Point(NamedTuple):
 
 
 def select(accepted: Bool[Array, ""], new: PyTree, old: PyTree) -> PyTree:
-    """The new one of two equal trees where a step is accepted, and the old one where it is rejected."""
+    """The new tree if a step is accepted, the old one if it is rejected."""
     # both are there: inside a compiled loop a step has no branches
     return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
 
 def straight(controls: Controls) -> Bool[np.ndarray, " p"]:
-    """The elements of theta that are numbers or node states in a unit of their own, so that their size means nothing.
+    """Mask of scalars and node states in arbitrary units, whose steps are limited relative to their size.
 
-    An initial state is none: its limit keeps trajectories of the whole record near the data.
+    Initial states are excluded: their limit keeps trajectories of the whole record near the data.
     """
     return controls.mask(lambda c: isinstance(c.transform, Identity | Scale) and c.kind != "initial")
 
@@ -94,11 +94,11 @@ class Box(NamedTuple):
 
     **Arguments:**
 
-    - `lower`, `upper`: the bounds, (p,); infinite where there are none.
+    - `lower`, `upper`: the bounds, (p,); infinite without bounds.
     - `round_off`: the round-off of J over sqrt(2 J), which is the round-off of one residual.
-    - `values`: the number of residuals of data and gaps; infinite where their size says nothing about noise.
-    - `nothing`: normal equations of zero, in the form that an optimizer will be given; None for a matrix (p, p).
-    - `straight`: elements of theta in a unit of their own, whose moves are limited relative to their size, (p,).
+    - `values`: the number of residuals of data and gaps; infinite if their size tells nothing about noise.
+    - `nothing`: zero normal equations, in the form that an optimizer receives; None for a matrix (p, p).
+    - `straight`: mask of elements of theta in arbitrary units, whose moves are limited relative to their size, (p,).
     """
 
     lower: np.ndarray | Array
@@ -109,44 +109,44 @@ class Box(NamedTuple):
     straight: np.ndarray | Array | bool = False
 
     def variance(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The variance of residuals in sigma^2, at least 1; 0 where they are far below sigma, so that they are no noise.
+        """Variance of residuals in sigma^2, at least 1; 0 if they are so far below sigma that they are no noise.
 
-        **Arguments:** `value` is J.
+        **Arguments:** `value`: J.
         """
         variance = 2 * value / self.values
         return jnp.where(variance >= _NOISY, jnp.maximum(1.0, variance), 0.0)
 
     def noise(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The difference that two values of J about this one may have by round-off.
+        """Possible difference between two values of J near this one by round-off.
 
-        No more than a thousandth of J, unless residuals are far below sigma: a trajectory that amplifies round-off is not
-        at a minimum because its J cannot be told.
+        It is at most a thousandth of J, unless residuals are far below sigma: a trajectory that amplifies round-off is
+        not at a minimum just because its J is uncertain.
         """
         noise = _NOISE * self.round_off * jnp.sqrt(2 * jnp.abs(value))
         return jnp.where(self.variance(value) > 0, jnp.minimum(noise, _MOST_NOISE * jnp.abs(value)), noise)
 
     def slack(self, value: Float[Array, "..."]) -> Float[Array, "..."]:
-        """The fall of J that is lost in its round-off; `value` is J."""
+        """Decrease of J that is lost in its round-off; `value` is J."""
         return jnp.maximum(1e-13 * value, self.noise(value))
 
     def lost(self, value: Array, promised: Array, fallen: Array) -> Bool[Array, "..."]:
-        """Test for an improvement that is lost in the round-off of J: no more than that was promised.
+        """True if an improvement is lost in the round-off of J, since no more was predicted.
 
         **Arguments:**
 
         - `value`: J before the step.
-        - `promised`, `fallen`: the promised and the actual fall of J.
+        - `promised`, `fallen`: the predicted and the actual decrease of J.
         """
         slack = self.slack(value)
         return (promised <= slack) & (fallen >= -slack)
 
     def matters(self, fall: Array, value: Array, decrement: Array | float) -> Bool[Array, ""]:
-        """Test for a fall of J that may move unknowns by more than a tenth of their standard errors, if residuals are noise.
+        """True if a decrease of J may move unknowns by more than a tenth of their standard errors, if residuals are noise.
 
         **Arguments:**
 
-        - `fall`, `value`: the fall of J, and J.
-        - `decrement`: the Newton decrement that does not matter, if it is more than a tenth of a standard error allows.
+        - `fall`, `value`: the decrease of J, and J.
+        - `decrement`: the negligible Newton decrement, if it exceeds that of a tenth of a standard error.
         """
         variance = self.variance(value)
         return (variance > 0) & (fall > jnp.maximum(_TENTH, decrement) * variance / 2)
@@ -155,7 +155,7 @@ class Box(NamedTuple):
         return jnp.clip(theta, self.lower, self.upper)
 
     def blocked(self, theta: Float[Array, " p"], direction: Float[Array, " p"]) -> Bool[Array, " p"]:
-        """The elements of theta on a bound out of which the direction leads, (p,)."""
+        """Mask of elements of theta on a bound across which the direction leads, (p,)."""
         return ((theta <= self.lower) & (direction < 0)) | ((theta >= self.upper) & (direction > 0))
 
 
@@ -164,7 +164,7 @@ class AbstractOptimizer(eqx.Module):
 
     `ask` proposes the next point, and `tell` takes the evaluation there. A point that is not finite is rejected and the
     step reduced. The state is a pytree of arrays, so it can be jitted in chunks, stepped one by one, and saved between
-    any two evaluations. `tangents` is whether it needs forward tangents in place of the adjoint.
+    any two evaluations. `tangents` is whether it needs forward tangents instead of the adjoint.
     """
 
     tangents: eqx.AbstractClassVar[bool]
@@ -182,7 +182,7 @@ class AbstractOptimizer(eqx.Module):
         return self
 
     def evaluate(self, functional: AbstractEvaluated, state: PyTree) -> Evaluation:
-        """The evaluation of J at the point of `ask`, with as much as this optimizer needs; by default J and its gradient.
+        """Evaluation of J at the point of `ask`, with the derivatives that this optimizer needs; by default the gradient.
 
         **Arguments:**
 
@@ -193,12 +193,12 @@ class AbstractOptimizer(eqx.Module):
 
     @property
     def most_products(self) -> int:
-        """The most products with the Gauss-Newton matrix, of about two gradients each, in one evaluation."""
+        """Largest number of products with the Gauss-Newton matrix (about two gradients each) in one evaluation."""
         return 0
 
     @abc.abstractmethod
     def init(self, theta: Float[Array, " p"], box: Box) -> PyTree:
-        """The state before the first evaluation.
+        """State before the first evaluation.
 
         **Arguments:**
 
@@ -212,34 +212,34 @@ class AbstractOptimizer(eqx.Module):
 
     @abc.abstractmethod
     def tell(self, state: PyTree, evaluation: Evaluation) -> tuple[PyTree, Bool[Array, ""]]:
-        """The state after an evaluation, and whether the point was accepted.
+        """State after an evaluation, and whether the point was accepted.
 
         **Arguments:**
 
-        - `state`: the state before.
-        - `evaluation`: what `evaluate` returned for it.
+        - `state`: the previous state.
+        - `evaluation`: the result of `evaluate` for it.
         """
 
     def best(self, state: PyTree, theta: Float[Array, " p"], value: Float[Array, ""]) -> tuple[Array, Array]:
-        """The point that was reached, and J there; by default the one that was evaluated.
+        """The point reached, and J there; by default the evaluated point.
 
         **Arguments:**
 
         - `state`: the state after an evaluation.
-        - `theta`, `value`: the point that was evaluated, and J there.
+        - `theta`, `value`: the evaluated point, and J there.
         """
         return theta, value
 
     def converged(self, state: PyTree) -> Bool[Array, ""]:
-        """Test for a best point that is a minimum, as far as the optimizer can judge, by default its `Convergence`."""
+        """True if the best point is a minimum, as far as the optimizer can judge; by default by its `Convergence`."""
         return state.convergence.converged
 
     def finished(self, state: PyTree) -> Bool[Array, ""]:
-        """Test for a fit that has converged or is stuck, so that further evaluations are pointless."""
+        """True if a fit has converged or is stuck, so that further evaluations are pointless."""
         return jnp.logical_or(state.convergence.converged, state.convergence.stuck)
 
     def remark(self, state: PyTree) -> str | None:
-        """The reason why it stopped, as a sentence for the user; None where it needs none."""
+        """The reason for its end, as a sentence for the user; None if no reason is needed."""
         return None
 
 

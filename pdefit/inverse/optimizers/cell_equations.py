@@ -1,4 +1,4 @@
-"""Normal equations of every grid point, in the numbers and in uniform changes of the fields of an initial state."""
+"""Normal equations of every grid point, in the scalars and in uniform changes of the fields of an initial state."""
 
 from typing import NamedTuple, TypeGuard
 
@@ -19,7 +19,7 @@ _REACH = 100.0
 
 
 class _PointTally(NamedTuple):
-    """The sum over observations of products of what moves at each point: (s, K, K, n)."""
+    """Sums over observations of products of derivatives and residuals at each point, (s, K, K, n)."""
 
     gram: Float[Array, "... K K n"]
 
@@ -33,7 +33,7 @@ class _PointTally(NamedTuple):
 
 
 def has_points(functional: object) -> TypeGuard[Functional]:
-    """Test for unknowns that have normal equations point by point: numbers and fields of one initial state, all seen there."""
+    """True if the unknowns are scalars and fields of one initial state, all observed on the grid."""
     if not isinstance(functional, Functional) or functional.groups != 1:
         return False
     numbers, fields = functional.controls.without_states, functional.controls.states.items
@@ -49,14 +49,14 @@ def has_points(functional: object) -> TypeGuard[Functional]:
 def cell_equations(
     functional: Functional, theta: Float[Array, " p"]
 ) -> tuple[Float[Array, "K K n"], Float[Array, "l l"]]:
-    """Products of residuals and derivatives of every cell, and of the residuals of numbers alone.
+    """Products of residuals and derivatives of every cell, and of the residuals of scalars alone.
 
-    There is one tangent for each of k numbers and f fields, which change everywhere alike. Rows and columns are numbers,
-    fields, and the residual itself. Priors of fields count with the cells.
+    There is one tangent for each of k scalars and f fields, which change uniformly in space. Rows and columns are
+    scalars, fields, and the residual itself. Priors of fields count with the cells.
 
     **Arguments:**
 
-    - `functional`: one for which `has_points`.
+    - `functional`: a functional for which `has_points` is true.
     - `theta`: the point, (p,).
     """
     numbers, fields = functional.controls.without_states, functional.controls.states.items
@@ -84,12 +84,12 @@ def cell_equations(
 
 
 def restraint(functional: Functional, theta: Float[Array, " p"]) -> Float[Array, "n f"]:
-    """The curvature at which a damping of one lets an element of a field move by a hundredth of the field's size.
+    """Curvature at which a damping of one lets an element of a field move by a hundredth of the field's size.
 
-    Marquardt's damping is a part of the curvature that the data give. Of an element that they do not tell this is
-    nothing, and it would go anywhere.
+    Marquardt's damping is a fraction of the curvature from the data. For an element that they do not determine this is
+    zero, and the element would be unlimited.
 
-    **Arguments:** as of `cell_equations`.
+    **Arguments:** as in `cell_equations`.
     """
     k, f = functional.controls.without_states.size, len(functional.controls.states.items)
     return (_REACH / functional.controls.sizes(theta)[k:].reshape(f, -1).T) ** 2

@@ -1,4 +1,4 @@
-"""Collocation: states at all observation times as unknowns beside the controls, without a run of the model."""
+"""Collocation: states at all observation times as unknowns in addition to the controls, without a run of the model."""
 
 from typing import ClassVar, NamedTuple
 
@@ -47,21 +47,21 @@ class _State(NamedTuple):
 class Collocation(AbstractOptimizer):
     """Collocation: Gauss-Newton in the controls and in states at observation times that need not form a trajectory.
 
-    For far guesses of numbers, in records that show most of the state of a small system or a plain field. Not as the
+    For far guesses of scalars, in records that show most of the state of a small system or a plain field. Not as the
     last stage: estimates carry the error of its wide steps. Not for flows with a constraint, or for frames much farther
-    apart than the system changes.
+    apart than the system's time scale.
 
-    States start at the data, and elements that were never observed at their guess. The equations are residuals, the
-    Hermite-Simpson defects between each state and the next, beside the residuals of the data. Their standard deviation
-    shrinks: in the first rounds states stay at the data, and in the last ones they are a trajectory. No trajectory is
-    run, so that none blows up or loses its way. The time of an iteration is linear in the number of frames, and cubic in
-    the size of a state.
+    States start at the data, and unobserved elements at their guess. The equations are residuals, the Hermite-Simpson
+    defects between each state and the next, together with the residuals of the data. The standard deviation of defects
+    shrinks: in the first rounds states stay near the data, and in the last ones they form a trajectory. No trajectory
+    is integrated, so none blows up or diverges. The time of an iteration is linear in the number of frames, and cubic
+    in the size of a state.
 
     The loss of this stage is its own sum of squares at the last standard deviation. It never counts as converged.
 
     **Arguments:**
 
-    - `pieces`: the number of equal intervals between two observations; default 1. More follow a solution that turns
+    - `pieces`: the number of equal intervals between two observations; default 1. More resolve a solution that turns
       between them.
     - `first`, `last`: the first and the last standard deviation of defects, in units of sigma; default 10
       and 0.001.
@@ -139,7 +139,7 @@ def _begin(functional: AbstractObjective, pieces: int) -> CollocationResiduals:
 
 @eqx.filter_jit
 def _sizes(residuals: CollocationResiduals, theta: Float[Array, " k"], x: Float[Array, "M n"]) -> tuple[Array, Array]:
-    """The size of each element of a state, and the standard deviation of its data, (n,).
+    """Size of each element of a state, and the standard deviation of its data, (n,).
 
     Unobserved elements have the same relative error as observed ones.
     """
@@ -155,7 +155,7 @@ def _sizes(residuals: CollocationResiduals, theta: Float[Array, " k"], x: Float[
 
 @eqx.filter_jit
 def _iterate(method: Collocation, state: _State) -> Evaluation:
-    """The evaluation at a point, with the state after the damped step from there."""
+    """Evaluation at a point, and the state after the damped step from it."""
     residuals, (theta, x, size, sigma, ratio, _, _, box) = method._residuals, state
     scale = residuals.functional.controls.sizes(theta)
     value = residuals.value(theta, x, ratio * sigma)

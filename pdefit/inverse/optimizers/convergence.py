@@ -1,4 +1,4 @@
-"""Convergence: the tests for a minimum of J, and the state of a fit that reached it or cannot go on."""
+"""Convergence: criteria for a minimum of J, and the state of a fit that has converged or is stuck."""
 
 from typing import NamedTuple
 
@@ -14,16 +14,16 @@ _ROUND_OFF = 1e-14
 
 
 def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Bool[Array, ""]:
-    """The test for a fall of J that no longer matters, by the promises of Newton steps at two points in succession.
+    """True if the remaining decrease of J, extrapolated from two successive Newton steps, is negligible.
 
-    On a parabola the promise falls by as much as J. In a bent valley J falls and as much is promised again. So the promise
-    counts as many times as J fell by more than it.
+    On a parabola the predicted decrease shrinks by as much as J falls. In a curved valley J falls while the prediction
+    hardly shrinks. So the prediction is multiplied by the ratio of the two, if that exceeds one.
 
     **Arguments:**
 
-    - `before`, `promise`: the fall of J that the step promised at the point before, and promises now.
-    - `fallen`: the fall of J between them.
-    - `little`: a fall of J that does not matter.
+    - `before`, `promise`: the predicted decrease of J at the previous point, and at this one.
+    - `fallen`: the actual decrease of J between them.
+    - `little`: the negligible decrease of J.
     """
     accounted = before - promise
     return (accounted > 0) & (promise * jnp.maximum(fallen, accounted) <= little * accounted)
@@ -37,14 +37,14 @@ def _told_by_noise(box: Box, value: Array, decrement: float) -> tuple[Array, Arr
 
 
 class Convergence(NamedTuple):
-    """The state of a fit: whether it has begun, has reached a minimum, or cannot go on.
+    """State of a fit: whether it has started, converged, or is stuck.
 
     **Arguments:**
 
     - `first_value`: J at the first point.
     - `started`: whether there was an evaluation.
     - `converged`: whether the best point is a minimum, as far as the optimizer can judge.
-    - `stuck`: whether further evaluations are pointless without that.
+    - `stuck`: whether further evaluations are pointless without convergence.
     """
 
     first_value: Float[Array, ""]
@@ -59,7 +59,7 @@ class Convergence(NamedTuple):
         return Convergence(jnp.zeros((), theta.dtype), false, false, false)
 
     def exhausted(self, value: Float[Array, ""]) -> Bool[Array, ""]:
-        """Test for residuals that have fallen to round-off."""
+        """True if residuals have fallen to round-off."""
         return self.started & (value <= _ROUND_OFF**2 * self.first_value)
 
     def after(self, value: Array, finite: Array, converged: Array, stuck: Array) -> "Convergence":
@@ -67,7 +67,7 @@ class Convergence(NamedTuple):
 
         **Arguments:**
 
-        - `value`, `finite`: J at the point that was evaluated, and whether that point can be used.
+        - `value`, `finite`: J at the evaluated point, and whether that point can be used.
         - `converged`, `stuck`: as in the state; a fit whose first point cannot be used is stuck.
         """
         stuck |= ~self.started & ~finite
@@ -76,15 +76,15 @@ class Convergence(NamedTuple):
     def remark(
         self, box: Box, value: Array, promise: Array, tolerance: float, decrement: float, numbers: float | None = None
     ) -> str | None:
-        """The sentence about a fit that ended because a Newton step changes little, or because round-off hides the rest.
+        """Sentence about a fit that ended because a Newton step changes little, or because round-off hides the rest.
 
         **Arguments:**
 
         - `box`: the limits of the search.
-        - `value`, `promise`: J, and its fall that the step promises.
-        - `tolerance`: the part of J below which a promise ends any fit.
+        - `value`, `promise`: J, and its predicted decrease.
+        - `tolerance`: the fraction of J below which a predicted decrease ends any fit.
         - `decrement`: the Newton decrement that ends it.
-        - `numbers`: the decrement of numbers, if a state beside them was left with more.
+        - `numbers`: the decrement of the scalars, if a state with a larger decrement remains.
         """
         if not (bool(self.converged) or bool(self.stuck)):
             return None

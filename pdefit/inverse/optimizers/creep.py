@@ -1,4 +1,4 @@
-"""Creeping: a fit of small steps that leave as much to be gained as before."""
+"""Creeping: a fit in small steps whose predicted decrease of J hardly shrinks."""
 
 from typing import NamedTuple
 
@@ -17,13 +17,13 @@ _LITTLE = 1e-3
 
 
 class Creep(NamedTuple):
-    """J and the decrease that the full step promised some evaluations ago, to recognise a fit that creeps.
+    """J and the predicted decrease of the full step some evaluations ago, to detect a creeping fit.
 
-    Recordings that share nothing have one entry each, (E,); else (1,). It creeps when every recording creeps.
+    Recordings that share nothing have one entry each, (E,); otherwise (1,). The fit creeps if every recording creeps.
 
     **Arguments:**
 
-    - `value`, `promise`: J and the promise at the last check, (E,).
+    - `value`, `promise`: J and the predicted decrease at the last check, (E,).
     - `evaluations`: the number of evaluations since then.
     - `found`: whether the fit creeps.
     """
@@ -55,7 +55,7 @@ class Creep(NamedTuple):
         )
 
     def remark(self) -> str | None:
-        """The sentence about a fit that creeps, with its remedies; None for any other."""
+        """Sentence about a creeping fit, with its remedies; None for other fits."""
         if not bool(self.found):
             return None
         return (

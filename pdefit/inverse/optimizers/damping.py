@@ -1,4 +1,4 @@
-"""The damping of Gauss-Newton steps: of Levenberg-Marquardt, of conjugate gradients, of cells and of collocation."""
+"""Damping of Gauss-Newton steps: for Levenberg-Marquardt, conjugate gradients, cells and collocation."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,12 @@ from jaxtyping import Array, Bool, Float
 
 
 class Damping(NamedTuple):
-    """The rule by which dampings fall after a good step and rise after a poor one.
+    """Rule by which damping falls after a good step and rises after a poor one.
 
     **Arguments:**
 
     - `eased`, `raised`: the factors after a good and after a poor step.
-    - `least`, `most`: the limits of a damping; no step helps a fit whose dampings all have reached `most`.
+    - `least`, `most`: the limits of a damping; a fit is stuck if all its dampings have reached `most`.
     """
 
     eased: Float[Array, "..."] | float
@@ -23,7 +23,7 @@ class Damping(NamedTuple):
 
     @staticmethod
     def by_gain(ratio: Float[Array, "..."], raised: Float[Array, "..."], most: float) -> "Damping":
-        """The rule that follows the ratio of actual to predicted decrease of J.
+        """The rule based on the gain ratio of actual to predicted decrease of J.
 
         **Arguments:**
 
@@ -37,9 +37,9 @@ class Damping(NamedTuple):
     def after(
         self, damping: Float[Array, "..."], good: Bool[Array, "..."], poor: Bool[Array, "..."]
     ) -> Float[Array, "..."]:
-        """The dampings after a step; those whose step was neither good nor poor stay."""
+        """Dampings after a step; after a step that is neither good nor poor they are kept."""
         return jnp.clip(damping * jnp.where(poor, self.raised, jnp.where(good, self.eased, 1.0)), self.least, self.most)
 
     def helpless(self, damping: Float[Array, "..."]) -> Bool[Array, ""]:
-        """Test for dampings that cannot rise any further."""
+        """True if all dampings have reached their maximum."""
         return jnp.all(damping >= self.most)

@@ -26,7 +26,7 @@ class Optax(AbstractOptimizer):
     For networks in an equation. Not if a minimum or an interval is wanted: it never counts as converged, because a
     fixed schedule of steps has no criterion.
 
-    If the new point is not finite it is rejected, the step halved and tried again. The step size recovers by 1.2
+    If the new point is not finite, it is rejected, and half the step is tried. The step size recovers by a factor 1.2
     with every accepted point.
 
     **Arguments:**

@@ -59,7 +59,7 @@ def _begin(step: Array, value: Array, slope: Array, limit: Array) -> _Search:
 
 
 def _interpolate(low: Array, low_value: Array, low_slope: Array, high: Array, high_value: Array) -> Float[Array, ""]:
-    """The minimum of the parabola through value and slope at `low` and the value at `high`, kept inside the bracket."""
+    """Minimum of the parabola through value and slope at `low` and the value at `high`, kept inside the bracket."""
     width = high - low
     curvature = high_value - low_value - low_slope * width
     good = jnp.isfinite(high_value) & (curvature > 0)
@@ -70,9 +70,9 @@ def _interpolate(low: Array, low_value: Array, low_slope: Array, high: Array, hi
 def _advance(
     search: _Search, value: Array, slope: Array, noise: Array | float = 0.0, max_trials: int = 20
 ) -> tuple[_Search, Bool[Array, ""], Bool[Array, ""], Bool[Array, ""]]:
-    """The search after its trial step; whether the trial is taken, the search gives up, and the trial is the new `low`.
+    """The search after its trial step; whether the trial is accepted, the search fails, and the trial is the new `low`.
 
-    A search that does neither goes on. The gradient of a new `low` must be kept.
+    Otherwise the search continues. The gradient of a new `low` must be stored.
 
     **Arguments:**
 
@@ -132,14 +132,14 @@ class _State(NamedTuple):
 class LBFGS(AbstractOptimizer):
     """The L-BFGS method: limited-memory quasi-Newton steps with a zoom line search for the strong Wolfe conditions.
 
-    For fields and any number of unknowns, and for continuous adjoints. Not for a few numbers, for which
+    For fields and any number of unknowns, and for continuous adjoints. Not for a few scalars, for which
     `LevenbergMarquardt` needs far fewer evaluations.
 
     Components on a bound are held if descent leads beyond it, and a step ends at the first bound that it meets.
 
-    In float32 the gradient is better than J. So steps go on within the round-off of J. They end when J has not fallen by
-    more than that in as many evaluations as there are gradients in memory. The fit has then converged only if such a fall would
-    move nothing by more than a tenth of its standard error.
+    In float32 the gradient is more accurate than J. So steps continue within the round-off of J. They end when J has
+    not fallen by more than that in as many evaluations as there are gradients in memory. The fit has then converged
+    only if such a decrease would move nothing by more than a tenth of its standard error.
 
     **Arguments:**
 

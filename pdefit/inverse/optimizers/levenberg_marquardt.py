@@ -37,7 +37,7 @@ class _State(NamedTuple):
 class LevenbergMarquardt(AbstractOptimizer):
     """The Levenberg-Marquardt method: (A + damping diag A) step = -g with the Gauss-Newton matrix A = J_r^T J_r.
 
-    For up to about 200 numbers, or 1000 with free node states, and as many of each recording. Not for fields (`LBFGS`,
+    For up to about 200 scalars, or 1000 with free node states, and as many for each recording. Not for fields (`LBFGS`,
     `GaussNewtonCG`), since every unknown costs a tangent, or with a continuous adjoint, which has no tangents.
 
     The damping follows the ratio of actual to predicted decrease. Elements of theta that would move beyond a bound or
@@ -64,9 +64,9 @@ class LevenbergMarquardt(AbstractOptimizer):
     - `step_tolerance`: converged when that step moves no element of theta by more than this, relative to elements above
       1; default 1e-13. This ends a fit without noise.
     - `decrement`: converged when the Newton decrement g^T A^-1 g is below this, in units of the variance of residuals,
-      where these are not far below sigma; default 0.01. 0 goes on to the minimum itself.
-    - `max_step`: the largest move of an element of theta at once; default 2, which is a factor 7 with `Log`. With
-      `Identity` or `Scale` it counts in sizes of a number or node state above 1.
+      if these are not far below sigma; default 0.01. 0 continues to the minimum itself.
+    - `max_step`: the largest move of an element of theta in one step; default 2, which is a factor 7 with `Log`. With
+      `Identity` or `Scale` it is relative to the size of a scalar or node state above 1.
 
     Sources: D. Marquardt, J. SIAM 11:431 (1963), doi:10.1137/0111030; damping after H. Nielsen, IMM-REP-1999-05.
     """
@@ -166,10 +166,11 @@ class LevenbergMarquardt(AbstractOptimizer):
 def _judged(
     before: ArrowEquations, after: ArrowEquations, step: Float[Array, " p"], state: _State
 ) -> tuple[Float[Array, " E"], Bool[Array, " E"], Bool[Array, " E"]]:
-    """The ratio of actual to predicted decrease of every recording, whether its step was good, and whether its J fell.
+    """Gain ratio of every recording, whether its step was good, and whether its J fell.
 
-    A step in shared unknowns may be predicted to raise J of this recording. So the error of the prediction is compared
-    with the decrease of its damped model alone, if that is more. For one record both are the same.
+    The gain ratio is the actual over the predicted decrease. A step in shared unknowns may be predicted to raise J of
+    this recording. So the error of the prediction is compared with the decrease of its damped model alone, if that is
+    larger. For one record both are the same.
     """
     moved = before.parts(step)
     bend = jnp.einsum("ei,eij,ej->e", moved, before.matrix, moved) / 2
@@ -184,7 +185,7 @@ def _judged(
 def _taken(
     each: Bool[Array, " E"], trial: Point, after: ArrowEquations, point: Point, before: ArrowEquations
 ) -> tuple[Point, ArrowEquations]:
-    """The point and its equations, after some recordings, or all, took a step."""
+    """The point and its equations after some, or all, recordings took a step."""
     if not before.separate:
         return select(jnp.all(each), (trial, after), (point, before))
     equations = after.only(each, before)
@@ -195,11 +196,11 @@ def _taken(
 def _step(
     point: Point, equations: ArrowEquations, damping: Float[Array, " E"], box: Box, max_step: Array | float
 ) -> tuple[Float[Array, " p"], Float[Array, ""], Float[Array, " p"]]:
-    """The damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix.
+    """Damped Gauss-Newton step in the free elements, scaled to the diagonal of the matrix.
 
-    Scaled so, a damping means the same for every control, whatever its unit and however many data it moves.
+    With this scaling a damping means the same for every control, whatever its unit and number of data.
 
-    **Returns:** that step, the decrease that the full, undamped step promises, and the full step. Convergence is judged
+    **Returns:** that step, the predicted decrease of the full, undamped step, and the full step. Convergence is judged
     by the full step, because heavy damping makes any step small.
     """
     theta, gradient = point.theta, point.gradient
@@ -213,7 +214,7 @@ def _step(
     shift = weight * jnp.exp(logs / jnp.where(weight > 0, weight, 1.0))
 
     def solve(shift: Array, held: Array, at: Array) -> Array:
-        """The scaled step of all free elements; held elements do not move."""
+        """Scaled step of all free elements; held elements do not move."""
         pulled = slope + scaled @ jnp.where(held, at, 0.0)
         return jnp.where(held, at, -scaled.solve(pulled, shift, held | (scale == 0)))
 

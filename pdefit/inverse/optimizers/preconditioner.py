@@ -1,19 +1,20 @@
-"""Preconditioners. For numbers and an initial state it has an exact matrix of numbers, and a scale for each element.
+"""Preconditioners. For scalars and an initial state: an exact matrix of the scalars, and a scale for each element.
 
     M^-1 = Z (Z^T A Z)^-1 Z^T  +  | 0                    |
                                   |    L^-T E^-1 L^-1    |
 
-Both parts begin from the sum over all observations of (dp, df)^T (dp, df) at every point. dp is the derivative of the
-residuals there in the numbers, and df that in a field of the initial state which changes everywhere alike:
+Both parts use the sum over all observations of (dp, df)^T (dp, df) at every point. dp is the derivative of the
+residuals there in the scalars, and df the derivative in a uniform change of a field of the initial state:
 
-    | C    B_1^T  B_2^T  ... |      C (k, k) of the k numbers
+    | C    B_1^T  B_2^T  ... |      C (k, k) of the k scalars
     | B_1  F_1               |      F_x (f, f) of the f fields at point x, L_x L_x^T
     | B_2         F_2        |      B_x (f, k) between them
 
-If points do not interact this block-arrow matrix is A. If they do it is a poor guess: an element that changes
+If points do not interact, this block-arrow matrix is A. If they do, it is a poor approximation: an element that changes
 alone may change the data a thousand times less than one that changes with its neighbours, or a hundred times more at a
-front. So E scales every element by the norm of its row of L^-1 A L^-T, measured by products with random signs. Columns of
-Z are numbers together with the fields that follow them, -F^-1 B, and their matrix is the projection of A itself.
+front. So E scales every element by the norm of its row of L^-1 A L^-T, measured by products with random signs. Columns
+of Z are scalars together with the response of the fields to them, -F^-1 B, and their matrix is the projection of A
+itself.
 """
 
 from typing import NamedTuple
@@ -42,16 +43,16 @@ SWEEPS = 2
 
 
 class TwoLevel(NamedTuple):
-    """The preconditioner in parts.
+    """The two-level preconditioner in parts.
 
     **Arguments:**
 
-    - `root`: L of every point, (n, f, f), and `inverse_root` its inverse.
+    - `root`, `inverse_root`: L of every point, (n, f, f), and its inverse.
     - `scale`: the diagonal of E, (n, f).
-    - `following`: the response of the fields to a change of a number, -F^-1 B, (n, f, k).
+    - `following`: the response of the fields to a change of a scalar, -F^-1 B, (n, f, k).
     - `numbers`: the inverse of Z^T A Z, damping included, (k, k).
-    - `damping`: the part of L E L^T + R that is added to A.
-    - `restraint`: the diagonal R of elements that the data do not tell, (n, f).
+    - `damping`: the multiple of L E L^T + R that is added to A.
+    - `restraint`: the diagonal R of elements that the data do not determine, (n, f).
     """
 
     root: Float[Array, "n f f"]
@@ -63,13 +64,13 @@ class TwoLevel(NamedTuple):
     restraint: Float[Array, "n f"]
 
     def damping_product(self, v: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The product of the damping matrix of the fields with v."""
+        """Product of the damping matrix of the fields with v."""
         fields = self.fields(v)
         turned = self.scale * jnp.einsum("xji,xj->xi", self.root, fields)
         return self.elements(self.damping * (jnp.einsum("xij,xj->xi", self.root, turned) + self.restraint * fields))
 
     def solve(self, r: Float[Array, " p"]) -> Float[Array, " p"]:
-        """The product M^-1 r."""
+        """Product M^-1 r."""
         k, fields = self.numbers.shape[0], self.fields(r)
         scale = (1 + self.damping) * self.scale + self.damping * self.restraint / jnp.sum(self.root**2, axis=-1)
         turned = jnp.einsum("xij,xj->xi", self.inverse_root, fields) / scale
@@ -80,12 +81,13 @@ class TwoLevel(NamedTuple):
     def little(
         self, direction: Float[Array, " p"], decrement: Float[Array, ""], variance: Float[Array, ""]
     ) -> Float[Array, ""]:
-        """The negligible Newton decrement: `decrement` for each value of a state, if numbers hardly move.
+        """Negligible Newton decrement: `decrement` for each value of a state, if scalars hardly move.
 
         **Arguments:**
 
         - `direction`: the step, (p,).
-        - `decrement`: the negligible decrement of numbers, in units of `variance`, the variance of residuals.
+        - `decrement`, `variance`: the negligible decrement of scalars in units of the variance of residuals, and that
+          variance.
         """
         k, size = self.numbers.shape[0], self.scale.size
         if k == 0:
@@ -95,26 +97,26 @@ class TwoLevel(NamedTuple):
 
     @property
     def measured(self) -> Float[Array, " p"]:
-        """E as elements of theta, from which the next point begins."""
+        """E as elements of theta, to start from at the next point."""
         return self.elements(self.scale)
 
     def fields(self, v: Float[Array, " p"]) -> Float[Array, "n f"]:
-        """The part of elements of theta that are fields, point by point."""
+        """The fields in a vector of elements of theta, point by point."""
         n, f = self.scale.shape
         return v[v.size - n * f :].reshape(f, n).T
 
     def elements(self, fields: Float[Array, "n f"]) -> Float[Array, " p"]:
-        """Fields as elements of theta, with zeros for the numbers."""
+        """Fields as elements of theta, with zeros for the scalars."""
         return jnp.concatenate([jnp.zeros(self.numbers.shape[0]), jnp.ravel(fields.T)])
 
 
 class MeanCurvature(NamedTuple):
-    """The preconditioner of other unknowns: the mean curvature of each control, or of each group within a field.
+    """The preconditioner for other unknowns: the mean curvature of each control, or of each group within a field.
 
     **Arguments:**
 
     - `measured`: the curvature of every element, (p,).
-    - `damping`: the part of it that is added to A.
+    - `damping`: the fraction of it that is added to A.
     """
 
     measured: Float[Array, " p"]
@@ -146,8 +148,8 @@ def preconditioner(
 
     - `functional`, `theta`, `damping`: the objective, the point, and the fraction of its matrix that is added to the
       matrix.
-    - `measured`: the measurements at an earlier point, if the fit has `started`.
-    - `wanted`: whether it is used; else no product is spent.
+    - `measured`, `started`: the measurements at an earlier point, and whether there are any.
+    - `wanted`: whether the result is used; otherwise no product is computed.
     """
     if not has_points(functional):
         return MeanCurvature(_mean_curvatures(functional, theta, measured, ~started & wanted), damping)
@@ -162,7 +164,7 @@ def preconditioner(
 def _mean_curvatures(
     functional: AbstractEvaluated, theta: Float[Array, " p"], before: Float[Array, " p"], wanted: Bool[Array, ""]
 ) -> Float[Array, " p"]:
-    """The mean curvature of every control, or group within a field, as it was before or, if wanted, by one product for each."""
+    """Mean curvature of every control, or group within a field: the previous one or, if wanted, from one product for each."""
     controls = functional.controls
     groups = np.concatenate([c.parametrization.groups for c in controls.items])
     alike = [mask & (groups == g) for mask in controls.elements.values() for g in np.unique(groups[mask])]
@@ -191,15 +193,15 @@ def two_level(
     scale: Float[Array, "n f"],
     sweeps: Int[Array, ""],
 ) -> TwoLevel:
-    """The preconditioner at theta, by two tangents for each number, one for each field, and a few products.
+    """Preconditioner at theta, by two tangents for each scalar, one for each field, and a few products.
 
     **Arguments:**
 
-    - `functional`: one for which `has_points`.
+    - `functional`: a functional for which `has_points` is true.
     - `theta`: the point, (p,).
-    - `damping`: the part of the matrix of the fields that is added to it.
-    - `scale`: the diagonal of E at a point before, (n, f), or ones.
-    - `sweeps`: how often it is measured anew.
+    - `damping`: the fraction of the matrix of the fields that is added to it.
+    - `scale`: the diagonal of E at a previous point, (n, f), or ones.
+    - `sweeps`: the number of new measurements.
     """
     k = functional.controls.without_states.size
     gram, _ = cell_equations(functional, theta)
@@ -219,7 +221,7 @@ def two_level(
 def _row_norms(
     functional: Functional, theta: Float[Array, " p"], parts: TwoLevel, sweeps: Int[Array, ""]
 ) -> Float[Array, "n f"]:
-    """The diagonal of E: each sweep multiplies it by the norms of the rows of E^-1/2 L^-1 A L^-T E^-1/2.
+    """Diagonal of E: each sweep multiplies it by the norms of the rows of E^-1/2 L^-1 A L^-T E^-1/2.
 
     Source: P. A. Knight, D. Ruiz, B. Ucar, SIAM J. Matrix Anal. Appl. 35:931 (2014), doi:10.1137/110825753 (the iteration);
     A. M. Bradley, W. Murray (2012), arXiv:1110.2805 (norms by products).
@@ -248,7 +250,7 @@ def _row_norms(
 def _matrix_along(
     functional: Functional, theta: Float[Array, " p"], directions: Float[Array, "k p"]
 ) -> Float[Array, "k k"]:
-    """J_r^T J_r along directions, each of which moves one number and the initial state."""
+    """J_r^T J_r along directions, each of which changes one scalar and the initial state."""
     numbers, k = functional.controls.without_states, len(directions)
     owners = tuple(Controls((c,)) for c in numbers.items for _ in range(c.size))
     tangents = Tangents(functional, theta, directions, owners)

@@ -1,4 +1,4 @@
-"""Operators that are one matrix along each axis of a grid: averages over windows, and values at corners of cells."""
+"""Operators with one matrix along each axis of a grid: averages over windows, and values at corners of cells."""
 
 import abc
 import dataclasses
@@ -21,17 +21,17 @@ from pdefit.systems.grid import AbstractGrid
 class AbstractAlongAxes(AbstractOnGrid):
     """A linear operator that is one small matrix along each axis of the grid, for every field on it.
 
-    Fields with fewer axes than the grid stay as they are.
+    Fields with fewer axes than the grid are unchanged.
     """
 
     @abc.abstractmethod
     def matrix(self, axis: int, size: int, start: float) -> np.ndarray | None:
-        """The matrix along an axis, whose columns are the points of a field; None if it changes nothing.
+        """The matrix along an axis, whose columns are the points of a field; None for the identity.
 
         **Arguments:**
 
-        - `axis`: its number.
-        - `size`, `start`: the number of points, and the first in cells from the lower end of the box.
+        - `axis`: the index of the axis.
+        - `size`, `start`: the number of points, and the first point in cells from the lower end of the box.
         """
 
     def __call__(self, t, y, args):
@@ -56,24 +56,24 @@ class AbstractAlongAxes(AbstractOnGrid):
 
 
 class Average(AbstractAlongAxes):
-    """The operator that averages every field over a window centred at each of its points, as for a PIV vector.
+    """Observation operator: averages of every field over a window centred at each of its points, as for a PIV vector.
 
-    For vectors of particle image velocimetry, and pixels wider than a cell. Not for boxes at arbitrary places, which
-    `At` has as `average`.
+    For vectors of particle image velocimetry, and pixels wider than a cell. Not for boxes at arbitrary positions (`At`
+    with `average`).
 
-    A value counts as the average over a cell around its point. A window of 2.5 cells takes one whole cell and three
+    A value counts as the average over a cell around its point. A window of 2.5 cells covers one whole cell and three
     quarters of the cells at either side. Windows wrap around periodic axes. Near other ends a window is cut at the last
-    point of the field, and the remaining points have the weights. Its centre of mass then lies further inside.
+    point of the field, and the remaining points share the weight. Its centre of mass then lies further inside.
 
     Shapes and positions do not change, so that staggered velocities stay on their faces. `Corners` and `Subsample` may
     follow. A window of one cell or less changes nothing.
 
     **Arguments:**
 
-    - `width`: the edge lengths of the window, in cells. One number holds for all axes.
-    - `grid`: the grid of the fields; by default that of the problem's system.
-    - `faces`: for each field on faces the number of the axis normal to them, such as `{u: 0, v: 1}`. By default what the
-      system states.
+    - `width`: the edge lengths of the window, in cells; one number for all axes.
+    - `grid`: the grid of the fields; by default the grid of the problem's system.
+    - `faces`: for each field on faces the index of the axis normal to them, such as `{u: 0, v: 1}`; by default as
+      stated by the system.
     """
 
     width: tuple[float, ...] | float = eqx.field(
@@ -99,7 +99,7 @@ class Average(AbstractAlongAxes):
 
 @functools.lru_cache
 def _shares(size: int, width: float, wraps: bool) -> np.ndarray:
-    """The share of every cell in the window around each point, (n, n)."""
+    """Weight of every cell in the window around each point, (n, n)."""
     distance = np.abs(np.arange(size)[:, None] - np.arange(size)).astype(float)
     turns = int(width / size) + 1 if wraps else 0
     # the part of a cell of length 1 that lies within half a width
@@ -112,26 +112,27 @@ _ORDER = {"linear": 2, "cubic": 4}
 
 
 class Corners(AbstractAlongAxes):
-    """The operator that observes every field at the corners of cells, staggered velocities and centred fields alike.
+    """Observation operator: values of every field at the corners of cells, for staggered velocities and centred fields alike.
 
-    For vectors on a raster whose nodes are corners of cells, a window of a flow above all. Not for other places (`At`).
+    For vectors on a raster whose nodes are corners of cells, especially a window of a flow. Not for other positions
+    (`At`).
 
-    Between walls there are n + 1 corners along an axis of n cells, the first and the last on walls. Along a periodic axis
-    there are n, the lower corner of every cell. Along an axis on which a field lives on faces it already is at corners,
-    and its values are taken as they are.
+    Between walls there are n + 1 corners along an axis of n cells, the first and the last on walls. Along a periodic
+    axis there are n, the lower corner of every cell. Along an axis on which a field lives on faces, it is already at
+    corners, and its values are unchanged.
 
     - `linear` has an error of second order in the spacing.
     - `cubic` has an error of fourth order. Its weights are (-1, 9, 9, -1) / 16 inside, and one-sided beside walls.
 
-    Both extrapolate to walls, also the velocity normal to them.
-    Values are taken as those at their points. Behind `Average` that is what they are.
+    Both extrapolate to walls, also the velocity normal to them. Values are treated as point values, which is consistent
+    after `Average`.
 
     **Arguments:**
 
     - `method`: `linear` or `cubic` (default).
-    - `grid`: the grid of the fields; by default that of the problem's system.
-    - `faces`: for each field on faces the number of the axis normal to them, such as `{u: 0, v: 1}`. By default what the
-      system states.
+    - `grid`: the grid of the fields; by default the grid of the problem's system.
+    - `faces`: for each field on faces the index of the axis normal to them, such as `{u: 0, v: 1}`; by default as
+      stated by the system.
     """
 
     method: str = eqx.field(default="cubic", static=True)
@@ -173,7 +174,7 @@ class Corners(AbstractAlongAxes):
 
 
 def _at_points(x: np.ndarray, where: FieldCoords, ndim: int) -> np.ndarray:
-    """Values at corners as means of neighbours at the points of a field; along an axis normal to its faces as they are."""
+    """Values at corners as means of neighbours at a field's points; along an axis normal to its faces unchanged."""
     # a field without all axes of the grid is not moved to corners, and further axes list components
     for axis, dim in enumerate(where.dims[:ndim] if len(where.dims) >= ndim else ()):
         size, x = where.coords[dim].size, np.moveaxis(x, axis, 0)
@@ -185,7 +186,7 @@ def _at_points(x: np.ndarray, where: FieldCoords, ndim: int) -> np.ndarray:
 
 @functools.lru_cache
 def _weights(corners: int, size: int, start: float, wraps: bool, order: int) -> np.ndarray:
-    """Weights of the points of a field in its values at corners, (corners, points)."""
+    """Weights of a field's points in its values at corners, (corners, points)."""
     place = np.arange(corners) - start
     first = np.floor(place).astype(int) + 1 - order // 2
     if not wraps:

@@ -25,15 +25,15 @@ def _points(x: Any) -> Any:
 
 
 class At(AbstractOnGrid):
-    """The operator that observes fields at points, by interpolation on their grid.
+    """Observation operator: values of fields at points, by interpolation on their grid.
 
     For probes, tracks, and rasters that do not lie on the grid. Not for a film on the grid itself (`ObserveAll`,
     `Subsample`) or at corners of its cells (`Corners`).
 
-    The values of a field on cell centres are taken as averages over the cells, as `CartesianGrid.coarsen` makes them.
-    Values on the points of a grid are taken as they are. The choice matters to `cubic` and `spectral` only: an average
-    differs from the value at the centre by h^2/24 times the second derivative. A velocity on faces is interpolated on the
-    points of its own: directly along the axis normal to the faces, and as averages along the remaining axes.
+    Values of a field on cell centres are cell averages, as in `CartesianGrid.coarsen`. Values on the points of a grid
+    are point values. The choice matters to `cubic` and `spectral` only: an average differs from the value at the centre
+    by h^2/24 times the second derivative. A velocity on faces is interpolated on its own points: directly along the
+    axis normal to the faces, and as averages along the other axes.
 
     - `linear` has an error of second order in the spacing h, and no overshoot.
     - `cubic` takes 4 values along each axis, and has an error of fourth order. Near walls its stencil is one-sided.
@@ -45,14 +45,14 @@ class At(AbstractOnGrid):
 
     - `grid`: the grid of the fields; by default the grid of the problem's system.
     - `points`: the coordinates of the n points, (n, d), in the grid's `length_unit`. By default they come with the data
-      (`Observations.positions`), and may differ from time to time.
+      (`Observations.positions`), and may change in time.
     - `method`: `linear`, `cubic` (default) or `spectral`.
     - `fields`: the names of the fields, or one name; by default all that live on the grid.
     - `average`: the edge lengths of a box, such as a pixel, over which each observation averages, in the unit of
-      lengths. One number holds for all axes. By default an observation is the value at its point.
-    - `cell_average`: whether values on the grid are averages over cells. By default they are on grids of cell centres.
-    - `faces`: for each field on faces the number of the axis normal to them, such as `{u: 0, v: 1}`. By default what the
-      system states.
+      lengths; one number for all axes. By default an observation is the value at its point.
+    - `cell_average`: whether values on the grid are averages over cells; by default they are on grids of cell centres.
+    - `faces`: for each field on faces the index of the axis normal to them, such as `{u: 0, v: 1}`; by default as
+      stated by the system.
     """
 
     grid: AbstractGrid | None = None
@@ -126,7 +126,7 @@ class At(AbstractOnGrid):
         return placed
 
     def _check(self, what: str, x: np.ndarray) -> None:
-        """Refuse points that are no points of the box."""
+        """Refuse points that are not finite, of the wrong dimension, or outside the box."""
         ndim, grid = self.box.ndim, self.box
         if x.ndim != 2 or x.shape[1] != ndim or not np.all(np.isfinite(x)):
             raise PdefitError(f"At expects {what} with {ndim} finite coordinates, (n, {ndim}), but got shape {x.shape}")
@@ -148,7 +148,7 @@ class At(AbstractOnGrid):
         return given if isinstance(given, tuple) else (float(given),) * self.box.ndim
 
     def _shape(self, name: str) -> tuple[int, ...]:
-        """The number of points of a field along each axis."""
+        """Number of points of a field along each axis."""
         return tuple(size for size, _ in sizes_and_starts(self.box, self.faces, name))
 
     def _interpolated(self, name: str, u: Array, points: Array) -> Array:
@@ -173,7 +173,7 @@ class At(AbstractOnGrid):
         return jnp.einsum(f"{form}->...p", u, *(w.astype(u.dtype) for w in weights))
 
     def _stencil(self, s: Array, width: float, axis: int, n: int, of_cells: bool) -> tuple[Array, Array]:
-        """Indices and weights of the values that observations take along an axis, (n, m)."""
+        """Indices and weights of an observation's interpolation stencil along an axis, (n, m)."""
         order = _ORDER[self.method]
         offsets = _gauss(width)
         s = s[:, None] + jnp.asarray(offsets, s.dtype)[None, :]
@@ -187,7 +187,7 @@ class At(AbstractOnGrid):
         return index.reshape(s.shape[0], -1), weights.reshape(s.shape[0], -1)
 
     def _waves(self, s: Array, width: float, axis: int, n: int, of_cells: bool) -> Array:
-        """Weights of all n values along a periodic axis in the sum of plane waves through them, (points, n)."""
+        """Weights of all n values along a periodic axis in trigonometric interpolation, (points, n)."""
         k = np.arange(n // 2 + 1)
         # the highest mode of an even number of points is a cosine, which counts once
         size = np.where((k == 0) | (2 * k == n), 1.0, 2.0) / n * np.sinc(k * width / n)

@@ -17,15 +17,16 @@ from pdefit.systems.coordinates import FieldCoords
 
 @dataclasses.dataclass(frozen=True)
 class FilmAxes:
-    """Axes of all that a film of a model holds, by the names in the film.
+    """Axes of everything in a film of a model, by the names in the film.
 
     **Arguments:**
 
-    - `fields`: the fields of a state, and after them derived fields.
+    - `fields`: the fields of a state, followed by derived fields.
     - `derived`: the names of the derived fields.
     - `scalars`: the diagnostics, which have no axes.
-    - `measured`: what an instrument observes beside the fields.
-    - `names`: the names in the film that differ from the model's: `u_state` beside `u`, which the instrument makes of it.
+    - `measured`: the instrument's observations, apart from the fields.
+    - `names`: names in the film that differ from the model's: `u_state` beside `u`, which the instrument derives from
+      it.
     """
 
     fields: dict[str, FieldCoords]
@@ -40,7 +41,7 @@ class FilmAxes:
         return self.fields | self.scalars | self.measured
 
     def named(self, name: str) -> str:
-        """The name in the film of a field of the model."""
+        """Name of a model's field in the film."""
         return self.names.get(name, name)
 
 
@@ -50,7 +51,7 @@ def film_axes(problem: Problem, record: Observations | None = None) -> FilmAxes:
     **Arguments:**
 
     - `problem`: the model.
-    - `record`: the observations, if the film has what the instrument makes of states; default None.
+    - `record`: the observations, if the film holds the instrument's view of states; default None.
     """
     system, measured, scalars = problem.system, dict[str, FieldCoords](), list[str]()
     derived = system.derived_coords() if isinstance(system, AbstractDerived) else {}
@@ -72,14 +73,14 @@ def film_axes(problem: Problem, record: Observations | None = None) -> FilmAxes:
 
 
 def file_name(path: str) -> str:
-    """The name of a control in files: `y0.v[3]` is `v_3`."""
+    """Name of a control in files: `y0.v[3]` is `v_3`."""
     return path.removeprefix("y0.").replace(".", "_").replace("[", "_").rstrip("]")
 
 
 def as_fields(
     instrument: AbstractObservationOperator, frame: Mapping[str, np.ndarray], fields: Mapping[str, FieldCoords]
 ) -> dict[str, np.ndarray]:
-    """Observed values of fields as they are, at their points; empty if the instrument sees something else.
+    """Observed values that are values of fields at their points; empty if the instrument observes something else.
 
     **Arguments:**
 
@@ -92,7 +93,7 @@ def as_fields(
 
 
 def observed_axes(problem: Problem, data: Observations) -> dict[str, FieldCoords]:
-    """Axes and units of the observed variables, in the order of the state. Axes without positions have running numbers.
+    """Axes and units of the observed variables, in the order of the state. Axes without positions have indices.
 
     **Arguments:** `problem`, `data`: the model with its instrument, and a single record.
     """

@@ -32,39 +32,39 @@ def _knots(given: Any) -> tuple[float, ...]:
 
 
 class Camera(AbstractObservationOperator):
-    """The operator of a camera, which makes images of fields on a grid.
+    """Observation operator of a camera, which makes images of fields on a grid.
 
-    For films whose gain, sharpness or exposure matters, known or unknown. Not for pixels wider than a cell: put `Average`
-    and `Subsample` behind it.
+    For films whose gain, sharpness or exposure matters, known or unknown. Not for pixels wider than a cell: apply
+    `Average` and `Subsample` after it.
 
         image(t) = gain exp(bleaching(t)) P[mean of the field over t ... t + exposure] + offset + baseline(t)
 
-    P is a Gaussian blur. It is exact for every wave that the grid resolves, and keeps the mean. Beyond walls the field is
-    continued by its mirror image. Without `blur` nothing is transformed.
+    P is a Gaussian blur. It is exact for every wave that the grid resolves, and preserves the mean. Beyond walls the
+    field is continued by its mirror image. Without `blur` no transform is applied.
 
     `gain`, `offset`, `blur`, `baseline` and `bleaching` may be controls, such as `observe.gain`. A blur of zero has no
     slope, so a fit starts from a positive one. The mean over an exposure is Simpson's rule along steps of `RK4`, with the
     parameters of the fit.
 
-    A guess from data undoes gain, offset and drift exactly, and leaves blur and exposure. The start of a window does so,
-    too, but is refused behind a blur or an exposure, which hide the state.
+    A guess from data inverts gain, offset and drift exactly, and ignores blur and exposure. The start of a window does
+    so, too, but is refused with a blur or an exposure, which hide the state.
 
     **Arguments:**
 
-    - `gain`: values of the image for one unit of the field; default 1.
-    - `offset`: the image of a field that is zero, in the unit of the image; default 0.
+    - `gain`: the image value for one unit of the field; default 1.
+    - `offset`: the image value of a zero field, in the unit of the image; default 0.
     - `blur`: the standard deviation of the Gaussian, in the grid's length unit; default None, no blur.
     - `baseline`: the offset at each of the knots, (K,), in the unit of the image, linear between them;
       default None.
     - `bleaching`: the logarithm of a factor of the gain at each of the knots, (K,), likewise; default None.
     - `knots`: the K times of both, increasing, in the system's time unit. Beyond them the ends are kept.
     - `fields`: the names of the fields, or one name; by default all.
-    - `exposure`: how long the shutter is open after the time of a frame, in the system's time unit; default 0.
-    - `substeps`: the steps of an exposure, an even number. By default at least 4, and as many as are stable at the
-      parameters that the system is given.
+    - `exposure`: the exposure time from the time of a frame on, in the system's time unit; default 0.
+    - `substeps`: the number of steps of an exposure, even. By default at least 4, and as many as are stable at the
+      system's given parameters.
     - `saturation`: the value from which on data count as missing, in the unit of the image; default None.
     - `grid`: the grid of the fields; by default the grid of the problem's system.
-    - `system`: the equations of an exposure; a problem gives its own.
+    - `system`: the equations for an exposure; a problem sets its own.
     """
 
     gain: Array = parameter(positive=True, doc="gain of the camera", default=1.0)
@@ -150,7 +150,7 @@ class Camera(AbstractObservationOperator):
         return dataclasses.replace(observations, values=values)
 
     def _gain_and_added(self, t: Array) -> tuple[Array, Array]:
-        """The factor of the field and its offset, at one time."""
+        """Factor and offset of the field at one time."""
         gain, added = self.gain, self.offset
         if self.bleaching is not None:
             gain = gain * jnp.exp(interpolated(np.asarray(self.knots), self.bleaching, t, "linear"))

@@ -1,4 +1,4 @@
-"""Observation operators: from time, state and inputs to what an instrument measures. They can be composed."""
+"""Observation operators: maps from time, state and inputs to measured variables. They can be composed."""
 
 import abc
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from pdefit.systems.system import AbstractSystem
 
 
 def as_names(fields: Any) -> Any:
-    """The names of some fields as a tuple, from one or several; None stays."""
+    """Names of fields as a tuple, from one name or several; None stays None."""
     return (fields,) if isinstance(fields, str) else fields if fields is None else tuple(fields)
 
 
 class AbstractObservationOperator(eqx.Module):
     """An observation operator: a differentiable map from time, state and exogenous inputs to named arrays.
 
-    Its array leaves are nuisance parameters of the instrument, such as a gain, and may be controls (`observe.gain`).
-    Declared by `pdefit.parameter` they have units.
+    Its array leaves are nuisance parameters of the instrument, such as a gain, and may be controls (`observe.gain`). If
+    declared by `pdefit.parameter`, they have units.
     """
 
     @abc.abstractmethod
@@ -35,12 +35,12 @@ class AbstractObservationOperator(eqx.Module):
         **Arguments:**
 
         - `t`: the time of the observation, a scalar, in the system's time unit.
-        - `y`: the state at that time, or the mapping that another operator returned.
-        - `args`: the exogenous inputs that `vector_field` is given, or None.
+        - `y`: the state at that time, or the mapping returned by another operator.
+        - `args`: the exogenous inputs of `vector_field`, or None.
         """
 
     def on(self, system: AbstractSystem) -> "AbstractObservationOperator":
-        """The operator with what it takes from a system, such as its grid.
+        """The operator completed with the properties of a system that it needs, such as its grid.
 
         **Arguments:**
 
@@ -51,7 +51,7 @@ class AbstractObservationOperator(eqx.Module):
     def with_system(self, system: AbstractSystem) -> "AbstractObservationOperator":
         """The operator with the present parameters of a system, if it evaluates the equations itself.
 
-        Unlike `on` it is called inside of traced functions, for every change of the parameters.
+        Unlike `on`, it is called inside traced functions, for every change of the parameters.
 
         **Arguments:** `system`: the equations, or tangents of their parameters.
         """
@@ -59,29 +59,29 @@ class AbstractObservationOperator(eqx.Module):
 
     @property
     def takes_state(self) -> bool:
-        """Test for an operator that must be given a whole state, not what another operator makes of it."""
+        """True if the operator needs a whole state, not the output of another operator."""
         return False
 
     @property
     def scattered(self) -> bool:
-        """Test for an operator whose output is a list of points, without an axis that orders them."""
+        """True if the output is a list of points, without an axis that orders them."""
         return False
 
     @property
     def lacks_points(self) -> bool:
-        """Test for an operator whose points come with the data."""
+        """True if the operator's points come with the data."""
         return False
 
     @property
     def relocates(self) -> bool:
-        """Test for an operator whose output may have the shape of a field, but lies at other points."""
+        """True if the output may have the shape of a field, but lies at other points."""
         return False
 
     @property
     def shows_states(self) -> bool:
-        """Test for an operator whose data are values of the fields at their points, once `inverted` has undone the rest.
+        """True if data are values of the fields at their points, after `inverted`.
 
-        Trajectories of windows may then start from data. An operator that does not say so shows none.
+        Trajectories of windows may then start from data. By default an operator shows no states.
         """
         return False
 
@@ -90,55 +90,55 @@ class AbstractObservationOperator(eqx.Module):
 
         **Arguments:**
 
-        - `positions`: for variables that are observed at points, their coordinates, (n, d).
+        - `positions`: the coordinates, (n, d), of variables observed at points.
         """
         return self
 
     def along(self, axes: Mapping[str, np.ndarray]) -> "AbstractObservationOperator":
         """The operator at positions along axes that come with the data; unchanged if it has fixed ones or none.
 
-        **Arguments:** `axes`: for each axis of the fields the positions along it, (n,).
+        **Arguments:** `axes`: the positions along each axis of the fields, (n,).
         """
         return self
 
     def located(self, observations: Observations) -> Observations:
-        """The record with the positions of the operator's own points. Positions at which it cannot observe are refused.
+        """The record with the operator's own positions; positions at which it cannot observe are refused.
 
         **Arguments:** `observations`: the record.
         """
         return observations
 
     def inverted(self, observations: Observations) -> Observations | None:
-        """The record before maps that act on each value alone, such as a gain; None if the operator does not state it.
+        """The record with pointwise maps, such as a gain, inverted; None if the operator does not state the inverse.
 
-        Blur and averages stay, and so do positions. Missing values stay missing.
+        Blur and averages are not inverted, and positions are kept. Missing values stay missing.
 
         **Arguments:** `observations`: the record.
         """
         return None
 
     def moved(self, coords: Mapping[str, FieldCoords]) -> dict[str, FieldCoords] | None:
-        """The output positions as a function of the input positions; None if the operator does not state them.
+        """Output positions as a function of the input positions; None if the operator does not state them.
 
-        **Arguments:** `coords`: for each field of the input its coordinates.
+        **Arguments:** `coords`: the coordinates of each field of the input.
         """
         return None
 
     def returned(self, values: Mapping[str, np.ndarray], coords: Mapping[str, FieldCoords]) -> dict[str, np.ndarray]:
-        """Observed values as values of the fields at their points; empty if the operator sees something else.
+        """Observed values as values of the fields at their points; empty if the operator observes something else.
 
-        Files and pictures show a variable that is returned as the field itself, and any other one beside the field.
+        Files and pictures show a returned variable as the field itself, and any other one beside the field.
 
         **Arguments:**
 
         - `values`: one frame of observed variables, NaN if missing.
-        - `coords`: for each field its coordinates.
+        - `coords`: the coordinates of each field.
         """
         return {}
 
 
 class AbstractSelection(AbstractObservationOperator):
-    """An operator that observes values of fields as they are, at points of the grid."""
+    """An operator that observes unchanged values of fields at points of the grid."""
 
     @property
     def shows_states(self):
@@ -149,9 +149,9 @@ class AbstractSelection(AbstractObservationOperator):
 
 
 class ObserveAll(AbstractSelection):
-    """The operator that observes every field of the state.
+    """Observation operator: every field of the state.
 
-    For data with every field on the grid of the model. Not for hidden fields (`Select`) or other places (`At`).
+    For data with every field on the grid of the model. Not for hidden fields (`Select`) or other positions (`At`).
     """
 
     def __call__(self, t, y, args):
@@ -162,9 +162,9 @@ class ObserveAll(AbstractSelection):
 
 
 class Select(AbstractSelection):
-    """The operator that observes some fields of the state.
+    """Observation operator: some fields of the state.
 
-    For data that lack some fields. Not for places or averages: compose it with `At`, `Average` or `Subsample`.
+    For data that lack some fields. Not for positions or averages: compose it with `At`, `Average` or `Subsample`.
 
     **Arguments:**
 
@@ -185,9 +185,9 @@ class Select(AbstractSelection):
 
 
 class Subsample(AbstractSelection):
-    """The operator that observes every n-th point along the leading axes of all fields.
+    """Observation operator: every n-th point along the leading axes of all fields.
 
-    For values at every n-th point of a finer model. Not for places between points (`At`), or averages over windows
+    For values at every n-th point of a finer model. Not for positions between points (`At`), or averages over windows
     (`Average`, applied first).
 
     **Arguments:**
@@ -216,12 +216,12 @@ class Subsample(AbstractSelection):
 class Compose(AbstractObservationOperator):
     """Observation operators applied one after the other.
 
-    For an instrument that does several things, such as averaging before it samples. Not for two instruments of one
-    record: write an operator that returns both variables.
+    For an instrument with several operations, such as averaging before sampling. Not for two instruments of one record:
+    write an operator that returns both variables.
 
     **Arguments:**
 
-    - `operators`: the operators, of which the first is applied to the state.
+    - `operators`: the operators; the first is applied to the state.
     """
 
     operators: tuple[AbstractObservationOperator, ...] = eqx.field(converter=tuple)
@@ -287,12 +287,12 @@ class Compose(AbstractObservationOperator):
 def check_observed(
     observed: Mapping[str, jax.ShapeDtypeStruct], data: Mapping[str, tuple[int, ...]], source: str = "the data"
 ) -> None:
-    """Refuse data that lack a variable which the model observes, or have it in another shape.
+    """Refuse data that lack an observed variable of the model, or have it in another shape.
 
     **Arguments:**
 
-    - `observed`: for each variable its shape as the model observes it.
-    - `data`: for each variable of the data the shape of a frame.
+    - `observed`: the shape of each variable that the model observes.
+    - `data`: the shape of a frame of each variable of the data.
     - `source`: the source of the data, for the error.
     """
     missing = [name for name in observed if name not in data]

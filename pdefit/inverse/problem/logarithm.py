@@ -1,4 +1,4 @@
-"""Observation of logarithms, for noise that is a factor."""
+"""Observation of logarithms, for multiplicative noise."""
 
 import dataclasses
 
@@ -13,14 +13,14 @@ from pdefit.inverse.problem.instrument import AbstractObservationOperator, as_na
 
 
 class Logarithm(AbstractObservationOperator):
-    """The operator that observes the natural logarithms of some fields.
+    """Observation operator: natural logarithms of some fields.
 
-    For values over decades whose noise is a factor (log-normal): give their logarithms as data, and sigma of these. Not
-    for values that may be zero, nor for noise beside a background (`pdefit.likelihoods.Proportional`).
+    For values over decades with multiplicative (log-normal) noise: give their logarithms as data, with the sigma of the
+    logarithms. Not for values that may be zero, nor for noise with a background (`pdefit.likelihoods.Proportional`).
 
     **Arguments:**
 
-    - `fields`: their names, or one name. The remaining fields are observed as they are.
+    - `fields`: their names, or one name. Other fields are observed unchanged.
     """
 
     fields: tuple[str, ...] = eqx.field(converter=as_names, static=True)

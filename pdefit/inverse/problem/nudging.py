@@ -15,7 +15,7 @@ from pdefit.inverse.problem.problem import Problem
 
 
 def shown_fields(problem: Problem, observations: Observations) -> list[str]:
-    """The fields of the state that a record shows on their own grid.
+    """Fields of the state that a record shows on their own grid.
 
     **Arguments:**
 
@@ -51,7 +51,7 @@ def nudge_of(problem: Problem, observations: Observations, strength: float) -> N
 
 
 def _of_field(problem: Problem, name: str, observations: Observations) -> Array:
-    """The standard deviation of an observed field in its own unit: sigma of the data over the slope of the instrument."""
+    """Standard deviation of an observed field in its own unit: sigma of the data over the slope of the instrument."""
     t, data = jnp.asarray(observations.ts[0], precision(problem.y0)), observations
     change = named_fields(problem.y0)
     change = jax.tree.unflatten(

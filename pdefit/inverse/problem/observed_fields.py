@@ -1,4 +1,4 @@
-"""Fields of the state as a record tells them through the observation operator, and the positions that it observes."""
+"""Fields of the state recovered from a record through the observation operator, and the observed positions."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,11 +19,11 @@ _STEPS, _ROUND_OFF = 20, 64
 
 
 def observed_fields(problem: Problem, observations: Observations) -> Observations:
-    """The record with values of the fields themselves, where variables have the name and shape of a field.
+    """The record with values of the fields themselves, for variables with the name and shape of a field.
 
-    An operator may scale a field, by a gain or by the bleaching of a dye. It may state the inverse (`inverted`). Else it is
-    inverted at the time of every frame where each value depends on one value of the field. A value that it cannot have
-    becomes a missing one. Other operators, such as averages, leave the record as it is.
+    An operator may scale a field, by a gain or by the bleaching of a dye. If it states the inverse (`inverted`), that
+    is used. Otherwise it is inverted at the time of every frame, if each value depends on one value of the field.
+    Impossible values become missing. For other operators, such as averages, the record is unchanged.
 
     **Arguments:**
 
@@ -44,7 +44,7 @@ def observed_fields(problem: Problem, observations: Observations) -> Observation
 
 
 def _inverted(problem: Problem, name: str, observations: Observations) -> tuple[Array, Array]:
-    """The values of a field, and where they are known."""
+    """Values of a field, and the mask of known ones."""
     fields, tree = named_fields(problem.y0), jax.tree.structure(problem.y0)
     data, mask, ts = observations.values[name], observations.mask[name], observations.ts
 
@@ -78,17 +78,17 @@ def _inverted(problem: Problem, name: str, observations: Observations) -> tuple[
 def observed_positions(
     observe: AbstractObservationOperator, t: Array | float, y: PyTree, args: PyTree, coords: Mapping[str, FieldCoords]
 ) -> dict[str, FieldCoords]:
-    """Positions of the points that an operator observes, for every variable and axis where they can be found.
+    """Positions of the points that an operator observes, for every variable and axis for which they can be found.
 
-    Some operators state them (`moved`). Else a point of the output lies at the mean position of the cells it depends on.
-    That is the derivative of the operator at `y`, applied to the coordinates of the fields, divided by the same of ones.
-    So picked points keep their places, and blocks lie at their centres. An operator that only blurs keeps the points
-    where they were, although its weights lean inward at the edges.
+    Some operators state them (`moved`). Otherwise a point of the output lies at the mean position of the cells it
+    depends on: the derivative of the operator at `y`, applied to the coordinates of the fields, divided by the same for
+    ones. So selected points keep their positions, and blocks lie at their centres. An operator that only blurs keeps
+    the points, although its weights lean inward at the edges.
 
     **Arguments:**
 
     - `observe`: the operator.
-    - `t`, `y`, `args`: a time, a state at which it can be differentiated, and the inputs.
+    - `t`, `y`, `args`: a time, a state at which the operator can be differentiated, and the inputs.
     - `coords`: the coordinates of every field of the state.
     """
     if isinstance(observe, Compose):
@@ -137,9 +137,9 @@ def observed_positions(
 def positions_of(
     observe: AbstractObservationOperator, t: float, y: PyTree, args: PyTree, coords: Mapping[str, FieldCoords]
 ) -> dict[str, FieldCoords]:
-    """The same positions; empty for an operator of a plugin that has no derivative here.
+    """`observed_positions`; empty for an operator of a plugin that has no derivative here.
 
-    **Arguments:** as of `observed_positions`.
+    **Arguments:** as in `observed_positions`.
     """
     try:
         return observed_positions(observe, t, y, args, coords)
@@ -155,9 +155,9 @@ def _pushed(
     dim: str,
     points: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The derivative of an observation applied to fields that are `points` along one axis.
+    """Derivative of an observation applied to fields whose tangents are the `points` along one axis.
 
-    Fields without that axis do not change.
+    Fields without that axis have zero tangents.
     """
 
     def tangent(name: str, like: Array) -> Array:
@@ -173,7 +173,7 @@ def _pushed(
 
 
 def _along_one_axis(at: np.ndarray, before: FieldCoords | None, dim: str) -> tuple[int, np.ndarray] | None:
-    """The one axis along which positions change, and the positions along it; None where there is no such axis."""
+    """The only axis along which positions change, and the positions along it; None if there is no such axis."""
     if at.ndim == 0 or not np.all(np.isfinite(at)):
         return None
     small = 1e-9 * max(float(np.ptp(at)), np.finfo(float).tiny)

@@ -1,4 +1,4 @@
-"""Observation operators on a grid: where each field has its points, and the grid that a problem gives."""
+"""Observation operators on a grid: the points of each field, and the grid from the problem."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ Faces = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def as_faces(given: Mapping[str, Any] | Faces | None) -> Faces | None:
-    """The axes by field, from a mapping with a number or several for each field."""
+    """Normal axes by field, from a mapping with one or several indices for each field."""
     if given is None or isinstance(given, tuple):
         return given
     return tuple((name, (axis,) if isinstance(axis, int) else tuple(axis)) for name, axis in given.items())
 
 
 def grid_of(system: AbstractSystem, operator: AbstractObservationOperator) -> AbstractGrid:
-    """The grid of a system. One without is refused."""
+    """The grid of a system; a system without one is refused."""
     grid = getattr(system, "grid", None)
     if not isinstance(grid, AbstractGrid):
         raise PdefitError(
@@ -34,14 +34,14 @@ def grid_of(system: AbstractSystem, operator: AbstractObservationOperator) -> Ab
 
 
 def faces_of(system: AbstractSystem) -> Faces:
-    """The fields of a system that live on faces, as its coordinates say."""
+    """Fields of a system that live on faces, according to its coordinates."""
     coords = system.coords()
     normal = {n: tuple(i for i, d in enumerate(c.dims) if d.endswith("_face")) for n, c in coords.items()}
     return tuple((name, axes) for name, axes in normal.items() if axes)
 
 
 def sizes_and_starts(grid: AbstractGrid, faces: Faces | None, name: str) -> tuple[tuple[int, float], ...]:
-    """For each axis the number of points of a field, and the first in cells from the lower end of the box.
+    """For each axis the number of points of a field, and the first point in cells from the lower end of the box.
 
     Along its normal a field on faces has the lower face of every cell, or the inner faces between walls.
     """
@@ -53,7 +53,7 @@ def sizes_and_starts(grid: AbstractGrid, faces: Faces | None, name: str) -> tupl
 
 
 def basis(order: int, of_cells: bool) -> np.ndarray:
-    """The matrix from powers of t, at the numbers 0, 1, ..., to weights of the values there, or of averages over cells."""
+    """Matrix from powers of t to interpolation weights of values, or of cell averages, at the nodes 0, 1, ...."""
     node, power = np.arange(order)[:, None], np.arange(order)[None, :] + 1
     averages = ((node + 0.5) ** power - (node - 0.5) ** power) / power
     return np.linalg.inv(averages if of_cells else 1.0 * node ** (power - 1))
@@ -62,7 +62,7 @@ def basis(order: int, of_cells: bool) -> np.ndarray:
 class AbstractOnGrid(AbstractObservationOperator):
     """An operator on a grid, by default the grid of the problem's system.
 
-    It maps no value by itself, such as a gain does, so `inverted` keeps the record.
+    It has no pointwise map such as a gain, so `inverted` returns the record unchanged.
     """
 
     grid: eqx.AbstractVar[AbstractGrid | None]
@@ -70,7 +70,7 @@ class AbstractOnGrid(AbstractObservationOperator):
 
     @property
     def box(self) -> AbstractGrid:
-        """The grid. An operator without a grid is refused."""
+        """The grid; an operator without one is refused."""
         if self.grid is None:
             raise PdefitError(f"{type(self).__name__} has no grid; give it one, or make it the instrument of a problem")
         return self.grid

@@ -26,10 +26,10 @@ class Problem(eqx.Module):
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `y0`: the initial state, of the shapes and units that the system declares. Its numbers become float64 beside a
-      parameter in float64.
-    - `observe`: the instrument; by default it observes the whole state. An instrument that needs a grid takes the grid of
-      the system.
+    - `y0`: the initial state, of the shapes and units that the system declares. Its numbers become float64 if a parameter is
+      float64.
+    - `observe`: the instrument; by default it observes the whole state. An instrument that needs a grid takes the
+      system's.
     - `nodes`: the states at the starts of all segments of multiple shooting, (S, ...). The formulation sets them.
     - `args`: exogenous inputs of `vector_field`, such as a stimulus or a forcing; default None.
     - `nudge`: the relaxation of the trajectory towards the data; default None. The formulation sets it.
@@ -61,24 +61,24 @@ class Problem(eqx.Module):
 
     @property
     def instrument(self) -> AbstractObservationOperator:
-        """The observation operator with the present parameters of the system, as an exposure needs them."""
+        """The observation operator with the present parameters of the system, as needed for an exposure."""
         return self.observe.with_system(self.system)
 
     def observed(self, data: Observations) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shape and dtype of what the instrument observes of a state, by variable.
+        """Shape and dtype of the instrument's observation of a state, by variable.
 
-        **Arguments:** `data`: the record, which may place the instrument.
+        **Arguments:** `data`: the record, which may set the positions of the instrument.
         """
         observe, t = self.instrument.placed(data.positions_at(0)), jax.ShapeDtypeStruct((), precision(self.y0))
         return jax.eval_shape(lambda t, y: observe(t, y, self.args), t, self.y0)
 
     def coords(self) -> dict[str, FieldCoords]:
-        """The axes of every field of the state: those that the system states, or else running numbers."""
+        """Axes of every field of the state, as stated by the system, or else indices."""
         fields = named_fields(self.y0).items()
         return self.system.coords() or {name: FieldCoords.numbered(name, np.shape(x)) for name, x in fields}
 
     def axes(self, path: str, shape: tuple[int, ...], unit: str = "1") -> FieldCoords | None:
-        """The axes of a control: the axes of its field of the state or of its grid; None for other controls.
+        """Axes of a control: the axes of its field of the state or of its grid; None for other controls.
 
         **Arguments:**
 
@@ -107,5 +107,5 @@ class Problem(eqx.Module):
 
 @eqx.filter_jit
 def _projected(system: AbstractConstrained, y: PyTree) -> PyTree:
-    """The projection of a state onto the constraint of its system, by one program if nothing is traced."""
+    """Projection of a state onto the constraint of its system, by one program if nothing is traced."""
     return system.project(y)

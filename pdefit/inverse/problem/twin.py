@@ -1,4 +1,4 @@
-"""Simulated records and twin experiments: data made by a model whose parameters are known."""
+"""Simulated records and twin experiments: data from a model with known parameters."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -37,21 +37,21 @@ def simulate(
 ) -> Observations:
     """Noise-free observations of the solution that starts from y0 at ts[0].
 
-    Their sigma is 1. A value that is not finite counts as missing. Steps end at knots where a `TimeSeries` or an
-    `Interpolant` bends by more than they can resolve, so that no pulse is stepped over. Jumps of other functions of time
-    are not detected. Noise of a dense series is ignored up to a tenth of its mean size, if resolving it would more than
+    Their sigma is 1. A non-finite value counts as missing. Steps end at knots at which a `TimeSeries` or an
+    `Interpolant` bends by more than they can resolve, so that no pulse is missed. Jumps of other functions of time are
+    not detected. Noise of a dense series is ignored up to a tenth of its mean size, if resolving it would more than
     double the steps.
 
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `y0`: the state at ts[0]. Its numbers become float64 beside a parameter in float64.
+    - `y0`: the state at ts[0]. Its numbers become float64 if a parameter is float64.
     - `ts`: the times, increasing, (n,), in the system's time unit.
     - `solver`: the time stepping method; default `RK4()`.
     - `dt`: the largest step, in the system's time unit; by default 0.8 of the stable one.
     - `steps`: adaptive steps in place of `dt`.
     - `observe`: the instrument; by default it observes the whole state.
-    - `positions`: for variables that are observed at points (`At`) their coordinates, (n, d) or (T, n, d).
+    - `positions`: the coordinates, (n, d) or (T, n, d), of variables observed at points (`At`).
     - `args`: exogenous inputs of the system and of the instrument.
     """
     demand_float64()
@@ -72,11 +72,11 @@ class Twin:
 
     **Arguments:**
 
-    - `system`: the truth, on a grid `refine` times finer than the instrument's.
+    - `system`: the true system, on a grid `refine` times finer than the instrument's.
     - `solver`: the time stepping method of the truth.
     - `dt`: its largest step, in the system's time unit; None for the stable one.
-    - `refine`: cells of the truth for one of the instrument along every axis, over which it is averaged; default 1,
-      and a fraction such as 1.5 for cells that overlap.
+    - `refine`: the number of true cells for one of the instrument's along every axis, over which states are averaged;
+      default 1. It may be fractional, such as 1.5, for cells that overlap.
     - `noise`: the standard deviation of the noise, as a fraction of each variable's range over the record; default 0.
     - `seed`: the seed of the noise; default 0.
     - `steps`: adaptive steps of the truth in place of `dt`.
@@ -93,7 +93,7 @@ class Twin:
     def record(
         self, y0: PyTree, ts: np.ndarray, observe: AbstractObservationOperator, args: PyTree = None
     ) -> tuple[Observations, PyTree]:
-        """The noisy record of this truth, and the true states on the instrument's grid with time as their leading axis.
+        """Noisy record of this truth, and the true states on the instrument's grid with time as leading axis.
 
         **Arguments:**
 
@@ -106,9 +106,9 @@ class Twin:
         return self.observed(states, ts, observe, args), states
 
     def film(self, y0: PyTree, ts: np.ndarray, args: PyTree = None) -> PyTree:
-        """The true states on the instrument's grid with time as their leading axis, in host memory.
+        """True states on the instrument's grid with time as leading axis, in host memory.
 
-        **Arguments:** as of `record`.
+        **Arguments:** as in `record`.
         """
         numerics = choose_numerics([(self.system, y0)], self.solver, self.dt, self.steps, args)
         averaged = eqx.filter_jit(self.averaged)
@@ -119,9 +119,9 @@ class Twin:
     def observed(
         self, states: PyTree, ts: np.ndarray, observe: AbstractObservationOperator, args: PyTree = None
     ) -> Observations:
-        """The noisy record of true states.
+        """Noisy record of true states.
 
-        **Arguments:** `states` as `film` returns them; the remaining arguments as of `record`.
+        **Arguments:** `states`: the result of `film`; the others as in `record`.
         """
         times = jnp.asarray(ts, precision(states))
         clean = Observations.build(ts, jax.vmap(lambda t, y: observe(t, y, args))(times, states))
@@ -132,7 +132,7 @@ class Twin:
 
     @property
     def averaged(self) -> Callable[[PyTree], PyTree]:
-        """The function from a state on the truth's grid to one on the instrument's."""
+        """Map from a state on the truth's grid to the instrument's grid."""
         if self.refine == 1:
             return lambda y: y
         if not isinstance(self.system, AbstractRefinable):
@@ -143,12 +143,12 @@ class Twin:
 def add_noise(clean: Observations, fraction: float, key: PRNGKeyArray) -> Observations:
     """Observations with Gaussian noise of sigma = fraction * (max - min) of each variable over the record.
 
-    Missing values stay missing, and do not count in the range. With fraction 0 no noise is added, and sigma is the range
-    itself, so that all variables have equal weight.
+    Missing values stay missing, and are excluded from the range. With fraction 0 no noise is added, and sigma is the
+    range itself, so that all variables have equal weight.
 
     **Arguments:**
 
-    - `clean`: observations without noise, of which some may be missing.
+    - `clean`: observations without noise; some may be missing.
     - `fraction`: the standard deviation of the noise in units of each variable's range, 0 or more.
     - `key`: the random key of the noise.
     """

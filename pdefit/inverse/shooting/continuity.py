@@ -1,4 +1,4 @@
-"""Continuity residuals, the gaps between the segments of multiple shooting, and their standard deviations."""
+"""Continuity residuals (gaps between the segments of multiple shooting) and their standard deviations."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,13 +17,13 @@ Deviation = Callable[[str, Array, FieldCoords | None], Array]
 
 
 def continuity_sigma(problem: Problem, free: Sequence[BoundControl], deviation: Deviation) -> dict[str, Array]:
-    """The standard deviation of the gap between segments for every free node state, (1, ...), at the guess.
+    """Standard deviation of the gap between segments for every free node state, (1, ...), at the guess.
 
     **Arguments:**
 
     - `problem`: the problem with its node states.
     - `free`: the controls that are node states.
-    - `deviation`: that of the formulation.
+    - `deviation`: the formulation's function for one field.
     """
     system = problem.system
     coords = system.coords()
@@ -39,14 +39,14 @@ def continuity_sigma(problem: Problem, free: Sequence[BoundControl], deviation: 
 def deviation(
     continuity: float | dict[str, float], name: str, nodes: Float[Array, "S ..."], where: FieldCoords | None
 ) -> Float[Array, "..."]:
-    """The standard deviation of the gap in one field, in its unit: a stated one, or a part of the size of the field.
+    """Standard deviation of the gap in one field, in its unit: a stated one, or a fraction of the field's size.
 
         sigma = continuity * sqrt(mean of nodes^2)
 
     **Arguments:**
 
-    - `continuity`: the standard deviation of each field by name, or that part.
-    - `name`, `nodes`, `where`: as of `AbstractFormulation.continuity_sigma`.
+    - `continuity`: the standard deviation of each field by name, or that fraction.
+    - `name`, `nodes`, `where`: as in `AbstractFormulation.continuity_sigma`.
     """
     if isinstance(continuity, dict):
         if name not in continuity:
@@ -70,12 +70,12 @@ def deviation(
 def in_deviations(
     problem: Problem, free: Sequence[BoundControl], sigma: dict[str, Array], segments: int
 ) -> Float[Array, "S n"]:
-    """The free node states of all segments side by side, divided by the standard deviation of a gap.
+    """Free node states of all segments side by side, divided by the standard deviation of a gap.
 
     **Arguments:**
 
-    - `problem`, `free`: as of `continuity_sigma`.
-    - `sigma`: what it returned.
+    - `problem`, `free`: as in `continuity_sigma`.
+    - `sigma`: the result of `continuity_sigma`.
     - `segments`: the number S of segments; without free node states n is zero.
     """
     parts = [jnp.reshape(c.where(problem) / sigma[c.path], (segments, -1)) for c in free]
@@ -83,7 +83,7 @@ def in_deviations(
 
 
 def gaps(ends: Float[Array, "S n"], starts: Float[Array, "S n"]) -> Float[Array, "S n"]:
-    """The gap between every segment and the next: its end minus the next start; zero for the last.
+    """Gap between every segment and the next: its end minus the next start; zero for the last.
 
     **Arguments:**
 

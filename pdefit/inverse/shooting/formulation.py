@@ -1,4 +1,4 @@
-"""Formulations: how a record is cut into trajectories."""
+"""Formulations: the division of a record into trajectories."""
 
 import abc
 from collections.abc import Mapping
@@ -52,25 +52,25 @@ class AbstractFormulation(eqx.Module):
 
         - `ts`: the times, increasing, in the system's time unit.
         - `dt`: the largest step, in the same unit.
-        - `bends`: times at which steps end too.
+        - `bends`: further times at which steps end.
         """
 
     @abc.abstractmethod
     def node_states(self, problem: Problem, observations: Observations, layout: Layout) -> PyTree | None:
-        """The states at the starts of the segments, (S, ...); None if there is only the initial state.
+        """States at the starts of the segments, (S, ...); None if there is only the initial state.
 
         **Arguments:**
 
         - `problem`: the problem, with the initial state.
         - `observations`: the record.
-        - `layout`: as of `layout`.
+        - `layout`: as in `layout`.
         """
 
     @abc.abstractmethod
     def continuity_sigma(
         self, name: str, nodes: Float[Array, "S ..."], where: FieldCoords | None
     ) -> Float[Array, "..."]:
-        """The standard deviation of the gap between segments in one field, in its unit.
+        """Standard deviation of the gap between segments in one field, in its unit.
 
         It broadcasts to the field of one state.
 
@@ -82,7 +82,7 @@ class AbstractFormulation(eqx.Module):
         """
 
     def nudging(self, problem: Problem, observations: Observations) -> Nudge | None:
-        """The nudge of trajectories towards the data; None for trajectories without one.
+        """The nudge of trajectories towards the data; None without nudging.
 
         **Arguments:**
 
@@ -93,15 +93,15 @@ class AbstractFormulation(eqx.Module):
 
     @property
     def partial(self) -> bool:
-        """A test for a formulation that leaves observations out, or draws trajectories towards them.
+        """True if a formulation leaves observations out, or draws trajectories towards them.
 
-        Such a formulation is for a stage that prepares, not for the result.
+        Such a formulation is for preparatory stages, not for the result.
         """
         return False
 
     @property
     def holds_state(self) -> bool:
-        """Test for a free initial state that is held at its guess."""
+        """True if a free initial state is held at its guess."""
         return False
 
     def starts(self, y0: PyTree, nodes: PyTree | None) -> PyTree:
@@ -123,16 +123,16 @@ class Single(AbstractFormulation):
     **Arguments:**
 
     - `until`: a time of the record after which observations are left out; by default none are. Stages with a growing
-      record find minima of a free initial state that the whole record hides behind local minima. This helps if
+      record find minima in a free initial state that the whole record hides behind local minima. This helps if
       trajectories depend strongly on their initial state.
-    - `held`: whether a free initial state is kept at its guess while the numbers are fitted; default False. A state
-      that is free from the start takes up the misfit of wrong numbers in its fine structure. If fine structure turns
-      many times within the record (dispersion), the numbers can then move by a fraction of one turn at a time, and the
-      fit creeps.
-    - `nudge`: the relaxation of observed fields towards the data after each frame in which they differ by more than
-      noise, as a fraction from 0 to 1; default 0. A trajectory of wrong numbers or hidden fields then stays near the
-      data, and a right trajectory is not changed. Residuals are taken before the nudge: they are prediction errors. For
-      preparatory stages from far guesses of hidden fields; the last stage is free. It expects data on the grid of the
+    - `held`: whether a free initial state is kept at its guess while the scalars are fitted; default False. A state
+      that is free from the start absorbs the misfit of wrong scalars in its fine structure. If fine structure
+      oscillates many times within the record (dispersion), the scalars can then move only by a fraction of one period
+      at a time, and the fit creeps.
+    - `nudge`: the relaxation of observed fields towards the data after each frame at which they differ by more than
+      noise, as a fraction from 0 to 1; default 0. A trajectory of wrong scalars or hidden fields then stays near the
+      data, and a correct one is unchanged. Residuals are taken before the nudge: they are prediction errors. For
+      preparatory stages from far guesses of hidden fields; the last stage is free. It needs data on the grid of the
       fields.
 
     Source: C. Pires, R. Vautard, O. Talagrand, Tellus A 48:96 (1996), doi:10.3402/tellusa.v48i1.11634 (quasi-static
@@ -193,10 +193,11 @@ class Segments(AbstractFormulation):
     - `length`: the length of a window, in the system's time unit.
     - `continuity`: sigma of that residual; default 1e-6. A number is in units of the root mean square of the field over
       all nodes at their guess, for each label along the field's first axis (each body) if that has labels. A mapping
-      gives fields a sigma in their unit. It is the model error allowed in one window beyond the data noise. A much
+      gives each field a sigma in its unit. It is the model error allowed in one window beyond the data noise. A much
       smaller sigma only makes the fit slow.
-    - `every`: n runs only each n-th window, at an n-th of the cost; default 1. This suits a preparatory stage for large
-      fields, for which a part of the record is enough. Such windows do not adjoin, so their node states cannot be free.
+    - `every`: n runs only every n-th window, at an n-th of the cost; default 1. This suits a preparatory stage for
+      large fields, for which a part of the record is enough. Such windows do not adjoin, so their node states cannot be
+      free.
     """
 
     length: float

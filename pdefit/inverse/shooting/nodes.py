@@ -30,10 +30,10 @@ def node_path(problem: Problem, field: str) -> str:
 
 
 def node_states(problem: Problem, observations: Observations, nodes: np.ndarray) -> PyTree:
-    """The states at some times of a record, stacked.
+    """States at some times of a record, stacked.
 
-    They are the observed values, through the operator if it can be inverted. If a field is not observed, the system
-    makes it from the observations around.
+    They are the observed values, with the operator inverted if possible. If a field is not observed, the system makes
+    it from nearby observations.
 
     **Arguments:**
 
@@ -65,7 +65,7 @@ def node_states(problem: Problem, observations: Observations, nodes: np.ndarray)
 
 
 def hides_states(observe: AbstractObservationOperator) -> str:
-    """The sentence about windows from the data of an instrument that shows no states."""
+    """Error sentence about windows that start from data of an instrument that shows no states."""
     return (
         f"Windows start from states in the data, which {type(observe).__name__} does not show; make nodes.<field> controls, or "
         f"use formulation=single (blur, averages and exposures hide states; an instrument of your own states shows_states)"
@@ -73,12 +73,12 @@ def hides_states(observe: AbstractObservationOperator) -> str:
 
 
 def check_shown(problem: Problem, observations: Observations, names: Sequence[str]) -> None:
-    """Refuse node states from data that an instrument does not show as states.
+    """Refuse node states from data that the instrument does not show as states.
 
     **Arguments:**
 
-    - `problem`, `observations`: as of `node_states`.
-    - `names`: the fields whose node states stay at the data.
+    - `problem`, `observations`: as in `node_states`.
+    - `names`: the fields whose node states are held at the data.
     """
     fields, data = named_fields(problem.y0), observations.values
     seen = [n for n in names if n in data and data[n].shape[1:] == np.shape(fields[n])]
@@ -91,7 +91,7 @@ def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, 
 
     **Arguments:**
 
-    - `problem`, `observations`, `nodes`: as of `node_states`.
+    - `problem`, `observations`, `nodes`: as in `node_states`.
     - `controls`: the paths of the controls.
     """
     check_shown(problem, observations, [n for n in named_fields(problem.y0) if node_path(problem, n) not in controls])
@@ -117,7 +117,7 @@ def check_free(problem: Problem, observations: Observations, nodes: np.ndarray, 
 
 
 def _observed(name: str, shape: tuple[int, ...], observations: Observations, nodes: np.ndarray) -> np.ndarray:
-    """For each node whether the whole field was observed there, (S,)."""
+    """Mask of the nodes at which the whole field was observed, (S,)."""
     # points are not those of the grid, even if they are as many
     if (
         name in observations.positions
@@ -132,7 +132,7 @@ def _observed(name: str, shape: tuple[int, ...], observations: Observations, nod
 def _guesses(
     problem: Problem, missing: list[str], observations: Observations, nodes: np.ndarray
 ) -> dict[str, jax.Array]:
-    """The missing fields at the nodes, as the system finds them in the data."""
+    """Missing fields at the nodes, made by the system from the data."""
     system = problem.system
     if not isinstance(system, AbstractDataState):
         raise PdefitError(

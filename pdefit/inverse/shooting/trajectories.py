@@ -1,4 +1,4 @@
-"""A record cut into trajectories: the states they start from, the controls that remain free, and their steps."""
+"""Trajectories of a record: their initial states, the remaining free controls, and their steps."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -30,7 +30,7 @@ _MOVED = 1e-2
 
 
 def cut(problem: Problem, observations: Observations, formulation: AbstractFormulation) -> tuple[Problem, Layout]:
-    """The segments of a record, and the problem with a node state for every segment if there are any."""
+    """The problem with a node state for every segment (if there are segments), and the layout of a record."""
     if observations.ts.size < 2:
         raise PdefitError(
             "A fit expects observations at two times or more, but there is one; where the state is known at an earlier time t, "
@@ -43,7 +43,7 @@ def cut(problem: Problem, observations: Observations, formulation: AbstractFormu
 
 
 def started(problem: Problem, nodes: PyTree | None, nudge: Nudge | None) -> Problem:
-    """The problem whose trajectories start from these node states, or from its initial state, and are drawn so."""
+    """The problem with the given node states (None for its initial state) and nudge."""
     return with_parts(problem, lambda p: (p.nodes, p.nudge), (nodes, nudge))
 
 
@@ -59,7 +59,7 @@ def bound(
 
 
 def demand_influence(kinds: Collection[str]) -> None:
-    """Refuse an unknown initial state beside windows that start from the data.
+    """Refuse an unknown initial state together with windows that start from the data.
 
     **Arguments:** `kinds`: the kinds of the controls.
     """
@@ -70,20 +70,20 @@ def demand_influence(kinds: Collection[str]) -> None:
 
 
 def remaining(controls: Controls, before: Problem, nodes: PyTree | None, formulation: AbstractFormulation) -> Controls:
-    """The controls that a record cut in another way still has.
+    """Controls that remain for a record with another cut.
 
-    The states that stay free depend on the start of trajectories:
+    Whether states stay free depends on the start of trajectories:
 
-    - from the one initial state, as before: it stays free;
-    - from that state, if the formulation holds it: it is held at its value;
-    - from the data, or no longer from them: node states belong to the windows for which they were declared, and the
-      initial state has no influence.
+    - from the initial state, as before: it stays free;
+    - from the initial state, if the formulation holds it: it is held at its value;
+    - from the data, now or before: node states belong to the windows for which they were declared, and the initial
+      state has no influence.
 
     **Arguments:**
 
     - `controls`, `before`: the controls and the problem so far.
     - `nodes`: the new node states; None if there is only the initial state.
-    - `formulation`: how the record is cut now.
+    - `formulation`: the new cut of the record.
     """
     if nodes is None and before.nodes is None and not formulation.holds_state:
         return controls
@@ -93,7 +93,7 @@ def remaining(controls: Controls, before: Problem, nodes: PyTree | None, formula
 
 
 def known(regularizers: Sequence[AbstractRegularizer], controls: Controls) -> tuple[AbstractRegularizer, ...]:
-    """The regularizers, each of a control that exists."""
+    """The regularizers, checked to name existing controls."""
     paths = [c.path for c in controls.items]
     for regularizer in regularizers:
         if regularizer.control not in paths:
@@ -102,9 +102,9 @@ def known(regularizers: Sequence[AbstractRegularizer], controls: Controls) -> tu
 
 
 def residual_counts(name: str, problem: Problem, controls: Controls, layout: Layout) -> Bool[Array | np.ndarray, "S I"]:
-    """The mask of observations of a variable that may be residuals.
+    """Mask of observations of a variable that may be residuals.
 
-    Each counts once, and not if a node state was made of it.
+    Each counts once, and not if a node state was made from it.
     """
     counts = layout.counts
     if problem.nodes is None:
@@ -124,7 +124,7 @@ def frozen_steps(
     solver: diffrax.AbstractSolver,
     steps: Adaptive,
 ) -> TimeGrid:
-    """The time grid of every trajectory of a layout, with the steps of an adaptive pass.
+    """Time grid of every trajectory of a layout, with the steps of an adaptive pass.
 
     **Arguments:**
 
@@ -132,7 +132,7 @@ def frozen_steps(
     - `starts`: the states at the starts of the trajectories, (S, ...).
     - `ts`: the observation times of the record.
     - `layout`: the S trajectories.
-    - `solver`: a solver that estimates its error.
+    - `solver`: a solver with an error estimate.
     - `steps`: the tolerance.
     """
 
@@ -145,9 +145,9 @@ def frozen_steps(
 
 
 def inputs_of(problem: Problem, ts: np.ndarray) -> list[Course]:
-    """The courses of all inputs over a record.
+    """Courses of all inputs over a record.
 
-    **Arguments:** `problem` with its present numbers, and the observation times `ts`.
+    **Arguments:** `problem`: the problem with its present values; `ts`: the observation times.
     """
     return courses(problem.system, problem.y0, problem.args, ts[0], ts[-1])
 
@@ -155,14 +155,14 @@ def inputs_of(problem: Problem, ts: np.ndarray) -> list[Course]:
 def laid_out(
     formulation: AbstractFormulation, at: Callable[[Array], Problem], theta: Array, ts: np.ndarray, dt: float
 ) -> Layout:
-    """The trajectories of a record, with constant steps that end at bends of inputs, whatever their unknown values.
+    """Trajectories of a record, with constant steps that end at bends of inputs, whatever their unknown values.
 
-    Knots that move with an unknown are no ends of steps: there the objective would have corners.
+    Steps do not end at knots that move with an unknown: the objective would have kinks there.
 
     **Arguments:**
 
-    - `formulation`, `ts`: how the record is cut, and its observation times.
-    - `at`, `theta`: the problem by the unknowns, and these, (p,).
+    - `formulation`, `ts`: the cut of the record, and its observation times.
+    - `at`, `theta`: the problem as a function of the unknowns, and the unknowns, (p,).
     - `dt`: the largest step, in the system's time unit.
     """
     guess = at(theta)
@@ -186,7 +186,7 @@ def constant_steps(
     **Arguments:**
 
     - `problem`: the problem at the guesses.
-    - `solver`, `dt`: as they were given; None for a step that is left open.
+    - `solver`, `dt`: as given; None for a step that is left open.
     - `lay_out`: `laid_out` as a function of the largest step.
     """
     solver, dt = choose_steps([(problem.system, problem.y0)], dt, solver, MARGIN, problem.args)
@@ -197,11 +197,11 @@ def constant_steps(
 
 
 def shortened_layout(formulation: AbstractFormulation, ts: np.ndarray, dt: float, whole: TimeGrid) -> Layout:
-    """The layout of the beginning of a record, with the steps of the whole record if those are frozen.
+    """Layout of the beginning of a record, with the steps of the whole record if they are frozen.
 
     **Arguments:**
 
-    - `formulation`: how the record is cut.
+    - `formulation`: the cut of the record.
     - `ts`: the observation times of the beginning.
     - `dt`: the largest step, for constant steps.
     - `whole`: the time grid of the whole record.

@@ -1,4 +1,4 @@
-"""Values of controls, squares of their changes, and the variance that their priors have at every point."""
+"""Values of controls, squared changes of the values, and the pointwise variance of their priors."""
 
 import functools
 
@@ -19,7 +19,7 @@ from pdefit.inverse.objective.abstract import AbstractObjective
 def squares(
     controls: Controls, theta: Array, rows: Float[Array, "r p"], factors: Float[Array, " r"]
 ) -> dict[str, Array]:
-    """The squares of the changes of every control along some directions, each times its factor, summed."""
+    """Squared changes of every control along some directions, weighted and summed."""
 
     def add(total: dict[str, Array], each: tuple[Array, Array]) -> tuple[dict[str, Array], None]:
         change = jax.jvp(controls.values, (theta,), (each[0],))[1]
@@ -30,7 +30,7 @@ def squares(
 
 @eqx.filter_jit
 def values_at(functional: AbstractObjective, theta: Array, constrained: bool) -> dict[str, Array]:
-    """The value of every control at theta, or in the problem that theta stands for, which may obey a constraint."""
+    """Values of all controls at theta; if `constrained`, after projection onto the system's constraint."""
     if not constrained:
         return functional.controls.values(theta)
     problem = functional.at(theta)
@@ -47,12 +47,12 @@ def at_points(controls: Controls, changes: Float[np.ndarray, "n p"]) -> Float[np
 def moved(
     controls: Controls, theta: Float[Array | np.ndarray, " p"], change: Float[Array | np.ndarray, " p"]
 ) -> Float[Array, " p"]:
-    """The physical value of every element of theta, of modes the coefficient in the unit of the search space.
+    """Physical value of every element of theta; for modes, the coefficient in the unit of the search space.
 
     **Arguments:**
 
     - `controls`, `theta`: the controls and the point.
-    - `change`: the change of every value in search space, as of `at_points`.
+    - `change`: the change of every value in search space, as in `at_points`.
     """
 
     def values(c: BoundControl, part: Array, by: Array) -> Array:
@@ -70,15 +70,15 @@ moved_each = Program(lambda controls, thetas, by: jax.vmap(functools.partial(mov
 def prior_variance(
     control: BoundControl, part: Float[Array, " size"], weights: Float[np.ndarray, " size"]
 ) -> Float[np.ndarray, "..."]:
-    """The pointwise variance of a control's Gaussian prior, linearised at a point, in the square of its unit.
+    """Pointwise variance of a control's Gaussian prior, linearised at a point, in the square of its unit.
 
-    Elements without a prior, such as the mean of a field of modes, do not count.
+    Elements without a prior, such as the mean of a field of modes, do not contribute.
 
     **Arguments:**
 
     - `control`: the control.
     - `part`: its part of theta.
-    - `weights`: one over the standard deviation of every element of theta; 0 for those without a prior.
+    - `weights`: one over the standard deviation of every element of theta; 0 for elements without a prior.
     """
     variances = np.where(weights > 0, (control.scale / np.where(weights > 0, weights, 1.0)) ** 2, 0.0)
     search = control.transform.to_search(control.to_physical(part))

@@ -18,13 +18,13 @@ from pdefit.inverse.uncertainty.control_values import at_points
 
 
 class Covariance(NamedTuple):
-    """The covariance of the first k elements of theta.
+    """Covariance of the first k elements of theta.
 
     **Arguments:**
 
     - `matrix`: the covariance, (k, k).
-    - `inverse`: the rows of (J_r^T J_r)^-1 that belong to it, (k, p).
-    - `undetermined`: whether the data leave an element, or its value at a point, open, (k,).
+    - `inverse`: the corresponding rows of (J_r^T J_r)^-1, (k, p).
+    - `undetermined`: mask of elements (or values at points) that the data do not determine, (k,).
     - `gradient`: J_r^T r, (p,).
     - `method`: the origin of the covariance, as text.
     - `degrees`: its degrees of freedom.
@@ -43,7 +43,7 @@ class Covariance(NamedTuple):
 def covariance_of(
     functional: AbstractObjective, theta: Float[Array, " p"], equations: Equations | None = None
 ) -> Covariance:
-    """The covariance of all elements of theta, as `pdefit.intervals` tells.
+    """Covariance of all elements of theta, as described at `pdefit.intervals`.
 
     **Arguments:**
 
@@ -73,7 +73,7 @@ def _scores(
     inverse: np.ndarray,
     free: np.ndarray,
 ) -> tuple[np.ndarray, str, int]:
-    """The covariance of the gradient, how it was made, and its degrees of freedom. A prior's score has variance 1."""
+    """Covariance of the gradient, its method, and its degrees of freedom. A prior's score has variance 1."""
     norms = column_norms(matrix)
     segments, p, held = functional.groups, norms.size, int(np.count_nonzero(~free))
     prior = groups.extra_jac.T @ groups.extra_jac
@@ -104,7 +104,7 @@ def _scores(
 
 
 def values_per_element(controls: Controls) -> np.ndarray:
-    """The change of every value at a point of a control with every element of theta, (p, p).
+    """Derivatives of all values at points of the controls in all elements of theta, (p, p).
 
     **Arguments:** `controls`: all controls, or some of them.
     """

@@ -1,12 +1,12 @@
-"""The uncertainty of unknown fields with a Gaussian prior, by the leading eigenpairs of what the data add to it.
+"""Uncertainty of unknown fields with a Gaussian prior, by the leading eigenpairs of the data's information.
 
-H is the Gauss-Newton matrix of the data, and W the diagonal of one over the prior's standard deviations. The few unknowns
-without such a prior are adjusted to the fields: B is the matrix of what is left. With eigenpairs of
+H is the Gauss-Newton matrix of the data, and W the diagonal matrix of one over the prior's standard deviations. The few
+unknowns without such a prior are eliminated, which leaves the matrix B for the fields. With eigenpairs of
 
     W^-1 B W^-1 = V L V^T
 
 the covariance of the fields is W^-1 (I + V L V^T)^-1 W^-1. Only eigenvalues that are not small against 1 matter: there
-the data know more than the prior. Eigenpairs that were left out make the covariance larger, never smaller.
+the data are more informative than the prior. Omitted eigenpairs make the covariance larger, never smaller.
 
 Source: T. Bui-Thanh, O. Ghattas, J. Martin, G. Stadler, SIAM J. Sci. Comput. 35:A2494 (2013), doi:10.1137/12089586X.
 """
@@ -59,8 +59,8 @@ class FieldPosterior:
     - `eigenvalues`: the leading eigenvalues L, the largest first, (r,).
     - `vectors`: their vectors V, (m, r), for the m elements with a prior.
     - `coupling`: the change of the k elements without a prior, per change of the m elements with one, (k, m).
-    - `spread`: a root R of the covariance R R^T of those k elements if all other elements are known, (k, k).
-    - `noise`: the size of the noise, by which the stated sigma was multiplied.
+    - `spread`: a root R of the covariance R R^T of those k elements with all other elements known, (k, k).
+    - `noise`: the size of the noise, a factor of the stated sigma.
     - `products`: the number of products with the Gauss-Newton matrix.
     - `missing`: an estimate of the sum of all omitted eigenvalues. At most this many of them are above 1.
     """
@@ -78,16 +78,16 @@ class FieldPosterior:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """The number of directions of the fields that the data determine: the sum of l / (1 + l)."""
+        """Number of directions of the fields that the data determine: the sum of l / (1 + l)."""
         return float(np.sum(self.eigenvalues / (1 + self.eigenvalues)))
 
     @property
     def amplitude_factors(self) -> dict[str, float]:
-        """The factor by which the data would change the amplitude of every field's prior, by path.
+        """Factor by which the data would change the amplitude of every field's prior, by path.
 
-        It is 1 if the amplitude makes the data most probable. Below, the prior allows for more than the estimate uses;
-        above, it holds the estimate back. With the amplitude `auto` a fit finds it. Eigenpairs that were left out make the
-        factor too large.
+        It is 1 at maximum evidence. Below 1, the prior allows for more than the estimate uses; above 1, it restrains
+        the estimate. With the amplitude `auto` a fit maximises the evidence. Omitted eigenpairs make the factor too
+        large.
 
         Source: D. J. C. MacKay, Neural Comput. 4:415 (1992), doi:10.1162/neco.1992.4.3.415.
         """
@@ -99,13 +99,13 @@ class FieldPosterior:
 
     @property
     def amplitudes(self) -> dict[str, float]:
-        """The amplitude of every field's smoothing, stated or chosen by the data, by path, in the unit of its search space."""
+        """Amplitude of every field's smoothing, stated or chosen by the data, by path, in the unit of its search space."""
         each = {c.path: c.parametrization.amplitude(c.scale) for c in self.functional.controls.items}
         return {path: amplitude for path, amplitude in each.items() if amplitude is not None}
 
     @property
     def remark(self) -> str:
-        """A sentence about eigenvalues that are missing; empty if they change little."""
+        """Sentence about missing eigenvalues; empty if they change little."""
         count = self.eigenvalues.size
         most = min(self.missing, len(self.vectors) - count)
         return "" if self.missing <= _NOTED * count else (
@@ -114,19 +114,19 @@ class FieldPosterior:
         )  # fmt: skip
 
     def record(self) -> dict[str, Any]:
-        """Its section in summary.json."""
+        """Its section of summary.json."""
         names = ("eigenvalues", "degrees_of_freedom", "products", "missing", "noise", "remark")
         names += ("amplitudes", "amplitude_factors")
         return {name: getattr(self, name) for name in names} | {"above_one": int(np.sum(self.eigenvalues > 1))}
 
     @functools.cached_property
     def prior_standard_deviation(self) -> dict[str, np.ndarray]:
-        """The pointwise standard deviation of the prior of every field that has one, by path, in its unit."""
+        """Pointwise standard deviation of the prior of every field that has one, by path, in its unit."""
         return {path: np.asarray(np.sqrt(x)) for path, x in self._prior.items() if np.any(x > 0)}
 
     @functools.cached_property
     def standard_deviation(self) -> dict[str, np.ndarray]:
-        """The pointwise standard deviation of every control, by path, in its unit."""
+        """Pointwise standard deviation of every control, by path, in its unit."""
         lost, k = self.eigenvalues / (1 + self.eigenvalues), len(self.coupling)
         # elements without a prior move with the others: -P E^T - E P^T + E C E^T, as a sum of signed squares
         shift = self.coupling / self.weights[self.weights > 0]
@@ -159,8 +159,8 @@ class FieldPosterior:
 
         **Arguments:**
 
-        - `n`: their number.
-        - `key`: of the random numbers.
+        - `n`: the number of points.
+        - `key`: the random key.
         """
         white = np.asarray(jax.random.normal(key, (n, self.weights.size)))
         inner, given = white[:, self.weights > 0], self.weights > 0
@@ -172,11 +172,11 @@ class FieldPosterior:
     def samples(self, n: int, key: PRNGKeyArray, *, constrained: bool = True) -> dict[str, np.ndarray]:
         """Values of every control drawn from the posterior, by path, (n, ...), in its unit.
 
-        They are not linearised: what a transform keeps positive is positive in every sample.
+        They are not linearised: positive transforms give positive samples.
 
-        **Arguments:** `n`, `key` as of `draws`, and
+        **Arguments:** `n`, `key`: as in `draws`, and
 
-        - `constrained`: whether states obey the constraint of their system, such as a velocity without divergence;
+        - `constrained`: whether states satisfy the constraint of their system, such as zero divergence of a velocity;
           default True.
         """
         values = [values_at(self.functional, jnp.asarray(theta), constrained) for theta in self.draws(n, key)]
@@ -201,7 +201,7 @@ def field_posterior(
     products: Products = _PRODUCTS,
     stop: Callable[[int], bool] = lambda _: False,
 ) -> FieldPosterior:
-    """The uncertainty of unknown fields at a least-squares estimate, without a matrix.
+    """Uncertainty of unknown fields at a least-squares estimate, without a matrix.
 
     It costs one product with the Gauss-Newton matrix for each eigenpair, and one for each unknown without a prior. A
     product costs about two gradients.
@@ -210,15 +210,15 @@ def field_posterior(
 
     - `functional`: the objective. A field has `modes`, or a `smoothing` with an amplitude.
     - `theta`: its minimum, (p,).
-    - `rank`: the most eigenpairs; default 40. Fewer are computed if more would add hardly anything.
-    - `tolerance`: the search ends when all eigenvalues that are left out sum up to less than this part of the number of
-      those found; default 0.1.
-    - `seed`: of the random vectors that are multiplied; default 0.
+    - `rank`: the largest number of eigenpairs; default 40. Fewer are computed if more would add hardly anything.
+    - `tolerance`: the search ends when the sum of all omitted eigenvalues is below this fraction of the number of those
+      found; default 0.1.
+    - `seed`: the seed of the random vectors; default 0.
     - `sigma_stated`: whether the standard deviations of the observations were known before the fit; default False. The
-      noise then is at least what was stated, else what the residuals say. A prior whose amplitude was stated keeps it.
-    - `batch`: the number of products that are computed together, in less time and more memory; default 8.
-    - `products`: the products J_r^T J_r v of an objective at a point with the rows of an array, (batch, p), for drivers.
-      By default it is one compiled program.
+      noise is then at least the stated one, otherwise it follows from the residuals. A stated prior amplitude is kept.
+    - `batch`: the number of products computed together, in less time and more memory; default 8.
+    - `products`: the products J_r^T J_r v of an objective at a point with the rows of an array, (batch, p), for
+      drivers; by default one compiled program.
     - `stop`: called with the number of products before each batch. If it returns true, the search ends.
     """
     functional, theta = with_tangents(functional), jnp.asarray(theta)
@@ -297,7 +297,7 @@ def _check(controls: Controls, weights: np.ndarray) -> None:
 
 
 def _noise(functional: AbstractObjective, theta: Array, weights: np.ndarray, used: float, sigma_stated: bool) -> float:
-    """The size of the noise in units of the stated sigma."""
+    """Size of the noise in units of the stated sigma."""
     misfit = 2 * float(value_of(functional, theta)) - float(np.sum((weights * np.asarray(theta)) ** 2))
     values = functional.observed_values + functional.continuity_values
     noise = float(np.sqrt(max(misfit, 0.0) / max(values - used, 1.0)))

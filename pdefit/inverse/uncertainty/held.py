@@ -32,16 +32,17 @@ Parts = list[tuple[Functional, Array]]
 
 
 class Held(NamedTuple):
-    """A value that a fit holds, and the change of the residuals of one recording with it.
+    """A value that a fit holds, and the change of one recording's residuals with it.
 
     **Arguments:**
 
-    - `path`: of its array.
+    - `path`: the path of its array.
     - `name`: `u0`, `gm.2`, or a field and the cells of a patch: `s[0:4]`.
     - `value`: the held value in the first recording, or the mean of a patch.
-    - `change`: the change of it that the residuals answer to. Other recordings change by the same part of theirs.
+    - `change`: the change of the value that causes the change of residuals. Other recordings change by the same
+      fraction.
     - `residuals`: the changes of the weighted residuals, by variable (S, I, ...).
-    - `at_bound`: whether it is a number that ended at its bound.
+    - `at_bound`: whether it is a scalar that ended at its bound.
     """
 
     path: str
@@ -53,11 +54,11 @@ class Held(NamedTuple):
 
 
 def held_values(found: Fit) -> tuple[list[list[Held]], list[str]]:
-    """Values that a fit holds with the changes of the residuals of every recording, and the paths that were left out.
+    """Held values with the changes of the residuals of every recording, and the paths that were left out.
 
-    Held are parameters of system and instrument, and a given initial state, that no control moves; and fitted numbers
-    that ended at a bound. Numbers come one by one and fields by patches, 30 in all, or fewer if their residuals would
-    fill memory. A value without an effect on the residuals is left out.
+    Held values are parameters of system and instrument, and a given initial state, that are not controls; and fitted
+    scalars that ended at a bound. Scalars are taken one by one and fields by patches, 30 in all, or fewer if their
+    residuals would fill memory. A value without an effect on the residuals is left out.
 
     **Arguments:**
 
@@ -94,7 +95,7 @@ def held_values(found: Fit) -> tuple[list[list[Held]], list[str]]:
 
 
 def _bounded(functional: AbstractObjective, theta: Array, one: AtBound) -> tuple[Held, Callable[[float], Parts]]:
-    """A number at its bound with its unit, and recordings with it moved into the range in which the model is known."""
+    """A scalar at its bound with its unit, and recordings with it moved into its admissible range."""
     unit = _unit(np.asarray(one.value)) * (1 if one.lowest else -1)
 
     def moved(step: float) -> Parts:
@@ -105,7 +106,7 @@ def _bounded(functional: AbstractObjective, theta: Array, one: AtBound) -> tuple
 
 
 def _moved(parts: Parts, where: Callable, piece: tuple[Any, ...], step: float) -> Parts:
-    """Recordings with a piece of an array moved by a part of its size."""
+    """Recordings with a piece of an array changed by a fraction of its size."""
     out = Parts()
     for part, own in parts:
         x = np.array(where(part.problem))
@@ -120,7 +121,7 @@ def _unit(x: np.ndarray) -> float:
 
 
 def _linear(answer: Callable[[float], list[dict[str, np.ndarray]]]) -> tuple[float, list[dict[str, np.ndarray]]] | None:
-    """A relative change and its answer, which is linear in it and beyond round-off; None without an effect."""
+    """A relative change and its response, linear and beyond round-off; None without an effect."""
     step = _FIRST
     changes = answer(step)
     norm = float(np.sqrt(sum(map(sum_of_squares, changes))))
@@ -133,7 +134,7 @@ def _linear(answer: Callable[[float], list[dict[str, np.ndarray]]]) -> tuple[flo
 
 
 def _pieces(path: str, shape: tuple[int, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The elements of a small array, or the patches of a large one: their names and places."""
+    """Elements of a small array, or patches of a large one: their names and indices."""
     single = np.prod(shape) <= _SINGLE
     ends = [np.linspace(0, n, (n if single else min(n, _PATCHES)) + 1).round().astype(int) for n in shape]
     for piece in itertools.product(*(list(itertools.pairwise(e)) for e in ends)):

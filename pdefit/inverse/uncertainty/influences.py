@@ -1,4 +1,4 @@
-"""Influence of every observation on fitted numbers, and standard errors for correlated residuals."""
+"""Influence of every observation on fitted scalars, and independent standard errors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,11 +19,11 @@ _MOST, _MOST_HELD = 30, 50_000_000
 
 
 def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]]:
-    """Changes of the weighted residuals of every recording with each fitted number, all other unknowns adjusted.
+    """Changes of the weighted residuals of every recording with each fitted scalar, all other unknowns adjusted.
 
-    For number k it is J_r (J_r^T J_r)^-1 e_k, of norm 1: the weight with which every value enters the estimate. It costs
-    a forward run a number. Numbers that the data do not determine have no influences, nor do numbers at a bound. Neither
-    have more than 30, or more than fifty million values times numbers.
+    For scalar k it is J_r (J_r^T J_r)^-1 e_k, scaled to norm 1: the weight of every value in the estimate. It costs a
+    forward run for each scalar. Undetermined scalars have no influences, nor have scalars at a bound. None are computed
+    for more than 30 scalars, or for more than fifty million values times scalars.
 
     **Arguments:**
 
@@ -41,15 +41,15 @@ def influences(found: Fit, known: Intervals) -> list[list[dict[str, np.ndarray]]
 
 
 def whole_change(now: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The change of residuals with a whole standard error, from those after a `PART` of it.
+    """Change of residuals with a whole standard error, from the change with a `PART` of it.
 
-    A step out of the model's domain tells nothing, and changes nothing.
+    A step out of the model's domain counts as no change.
     """
     return {n: np.nan_to_num((x - now[n]) / PART, posinf=0.0, neginf=0.0) for n, x in after.items()}
 
 
 def numbers(found: Fit, known: Intervals) -> Sequence[int]:
-    """The elements of theta that are numbers with a known interval; none if their influences would be too many."""
+    """Indices in theta of scalars with a known interval; empty if their influences would be too many."""
     alone = found.functional.controls.numbers[: len(known.inverse)]
     usable = alone & np.isfinite(known.error[: len(alone)]) & (np.diag(known.inverse[:, : len(alone)]) > 0)
     chosen = np.flatnonzero(usable)
@@ -58,9 +58,9 @@ def numbers(found: Fit, known: Intervals) -> Sequence[int]:
 
 
 def independent_errors(found: Fit, known: Intervals) -> list[list[np.ndarray]]:
-    """Changes of the theta of every recording by independent standard errors of the numbers, all other unknowns adjusted.
+    """Changes of every recording's theta by independent standard errors of the scalars, all other unknowns adjusted.
 
-    Their outer products add up to the covariance. Numbers that `numbers` leaves out are held.
+    Their outer products sum to the covariance. Scalars that `numbers` leaves out are held.
 
     **Arguments:**
 
@@ -74,9 +74,9 @@ def independent_errors(found: Fit, known: Intervals) -> list[list[np.ndarray]]:
 
 
 def remaining(found: Fit, known: Intervals) -> float:
-    """The largest change of a free number that a Gauss-Newton step would make at the estimate, in standard errors.
+    """Largest Gauss-Newton step of a free scalar at the estimate, in standard errors.
 
-    NaN without such numbers, or if one has no interval.
+    NaN without such scalars, or if one has no interval.
     """
     chosen = np.flatnonzero((found.functional.controls.numbers & known.free)[: len(known.inverse)])
     steps, errors = known.inverse[chosen] @ known.gradient, known.error[chosen]

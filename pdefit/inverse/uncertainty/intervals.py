@@ -31,18 +31,18 @@ class Intervals:
     **Arguments:**
 
     - `method`: the origin of the covariance, as text.
-    - `covariance`: the covariance in search space, (p, p). If fields are unknown besides k scalars, the covariance of the
-      scalars, (k, k). For a control with smoothing it is the covariance of its values at points.
+    - `covariance`: the covariance in search space, (p, p). If fields are unknown besides k scalars, the covariance of
+      the scalars, (k, k). For a control with smoothing it is the covariance of its values at points.
     - `error`, `reach`: standard error and half width of the interval in search space, (p,); NaN for such fields and for
       elements at a bound.
     - `estimate`, `low`, `high`: physical values, (p,). The interval is symmetric in search space.
     - `degrees`: the degrees of freedom of Student's t.
-    - `inverse`: the rows of (J_r^T J_r)^-1 that belong to the covariance, (k, p), at points.
+    - `inverse`: the rows of (J_r^T J_r)^-1 for the covariance, (k, p), at points.
     - `gradient`: J_r^T r at the estimate, (p,).
     - `unidentifiable`: the names of elements that the data do not determine.
     - `names`, `units`: the name of every element of theta, and the unit of its physical value.
-    - `controls`: the controls whose elements theta holds.
-    - `free`: whether each element is at no bound, (p,). The uncertainty is conditional on the elements at a bound.
+    - `controls`: the controls of theta.
+    - `free`: mask of elements at no bound, (p,). The uncertainty is conditional on the elements at a bound.
     - `equations`: the normal equations at the estimate; None if fields are unknown besides scalars.
     """
 
@@ -86,7 +86,7 @@ class Intervals:
         return list(zip(self.names, self.units, self.estimate.tolist(), spans, strict=True))[:_SHOWN]
 
     def z_score(self, theta: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        """The distance (theta - truth) in standard errors, (p,); NaN if the data determine nothing.
+        """Distance (theta - truth) in standard errors, (p,); NaN if the data determine nothing.
 
         **Arguments:**
 
@@ -188,18 +188,18 @@ def intervals(
 
 
 def _widened(covariance: np.ndarray, errors: np.ndarray, wider: np.ndarray) -> np.ndarray:
-    """The covariance with new standard errors and the same correlations; an error of zero stays zero."""
+    """Covariance with new standard errors and the same correlations; an error of zero stays zero."""
     factor = np.where(errors > 0, wider / np.where(errors > 0, errors, 1.0), 0.0)
     alone = np.where(errors > 0, 0.0, wider**2)
     return covariance * np.outer(factor, factor) + np.diag(alone)
 
 
 def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
-    """The names of elements that no data determine, and of positive ones that are known to less than a factor e."""
+    """Names of elements that the data do not determine, and of positive ones uncertain by more than a factor e."""
     unknown = np.isinf(error) | (error > changes_by_e(functional.controls))
     return tuple(name for name, u in zip(functional.controls.names(), unknown, strict=True) if u)
 
 
 def changes_by_e(controls: Controls) -> np.ndarray:
-    """The change of each search variable for a factor e of its positive number, (p,); infinite for either sign."""
+    """Change of each search variable for a factor e of its positive value, (p,); infinite for either sign."""
     return np.concatenate([np.full(c.size, _FACTOR.get(type(c.transform), np.inf) / c.scale) for c in controls.items])

@@ -1,4 +1,4 @@
-"""Intervals of numbers marginalised over unknown fields, by products alone: their covariance."""
+"""Covariance of scalars, marginalised over unknown fields, from matrix-vector products alone."""
 
 from collections.abc import Callable
 
@@ -21,18 +21,18 @@ _SOLVE: Callable = eqx.filter_jit(lambda parts, r: parts.solve(r))
 def marginal_inverse(
     functional: AbstractObjective, theta: Float[Array, " p"], free: Bool[np.ndarray, " p"]
 ) -> Float[np.ndarray, "k p"]:
-    """The rows of (J_r^T J_r)^-1 that belong to numbers, marginalised over unknown fields.
+    """Rows of (J_r^T J_r)^-1 for scalars, marginalised over unknown fields.
 
-    The k numbers are the first elements of theta. J_r^T J_r is never formed: each number costs a linear system, which
-    conjugate gradients with products solve, preconditioned as in `GaussNewtonCG`. The diagonal element rises with every
-    product, and the solution ends when it changes by less than half a percent. Elements between two numbers take
-    the residuals of both solutions into account, and so are as good.
+    The k scalars are the first elements of theta. J_r^T J_r is never formed: each scalar costs a linear system, solved
+    by preconditioned conjugate gradients as in `GaussNewtonCG`. The diagonal element rises with every product, and the
+    iteration ends when it changes by less than half a percent. Off-diagonal elements use the residuals of both
+    solutions, and are equally accurate.
 
     **Arguments:**
 
     - `functional`: the objective.
     - `theta`: its minimum, (p,).
-    - `free`: the elements that are not held. The rows and columns of held elements are zero.
+    - `free`: mask of elements that are not held. The rows and columns of held elements are zero.
     """
     functional = with_tangents(functional)
     yes, no = jnp.ones((), bool), jnp.zeros((), bool)
@@ -53,7 +53,7 @@ def marginal_inverse(
 
 
 def marginal_covariance(functional: AbstractObjective, theta: Float[Array, " p"]) -> Covariance:
-    """The covariance of numbers, marginalised over unknown fields.
+    """Covariance of scalars, marginalised over unknown fields.
 
     **Arguments:** `functional`, `theta`: the objective and its minimum, (p,).
     """

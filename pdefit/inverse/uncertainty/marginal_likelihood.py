@@ -1,4 +1,4 @@
-"""Marginal likelihood (evidence) of a fit by Laplace's approximation, and the numbers that information criteria need."""
+"""Marginal likelihood (evidence) of a fit by Laplace's approximation, and quantities for information criteria."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -35,13 +35,13 @@ class MarginalLikelihood:
 
     - `values`, `chi2`: the number of fitted values, and the sum of their squared residuals in units of sigma.
     - `log_sigma`: the sum of ln sigma over these values.
-    - `unknowns`: the number of fitted numbers, without those at a bound.
-    - `effective_unknowns`: how many of them the data determine, the trace of (A + P)^-1 A for the Gauss-Newton matrix A
+    - `unknowns`: the number of fitted scalars, without those at a bound.
+    - `effective_unknowns`: the number determined by the data, the trace of (A + P)^-1 A for the Gauss-Newton matrix A
       of the data and P of the priors. Without priors it is `unknowns`.
-    - `log_evidence`: ln of the marginal likelihood with sigma as stated; None if `reason` says why there is none.
+    - `log_evidence`: ln of the marginal likelihood with sigma as stated; None if `reason` is not empty.
     - `log_evidence_noise`: the same if sigma is stated up to one unknown factor, whose prior is uniform in its log.
-    - `prior`: by control its prior in words.
-    - `reason`: why there is no evidence; empty if there is.
+    - `prior`: the prior of each control in words.
+    - `reason`: the reason why there is no evidence; empty if there is.
     """
 
     values: int
@@ -67,10 +67,10 @@ def marginal_likelihood(
 
         ln Z = ln L(theta) + ln prior(theta) + p/2 ln 2 pi - 1/2 ln det(A + P)
 
-    L is the normal density of the data, and A + P the Gauss-Newton matrix. Models that are linear with normal priors have
-    it exactly. What a control may be before the data were seen is its `prior`, or its smoothing with an amplitude. With
-    neither it is uniform between its two bounds in its search variable: in ln x if the transform is `log`. Bounds
-    beside a prior are taken to hold all of it. Without any of these there is no evidence, since it would depend on an
+    L is the normal density of the data, and A + P the Gauss-Newton matrix. The approximation is exact for linear models
+    with normal priors. The prior of a control is its `prior`, or its smoothing with an amplitude. With neither it is
+    uniform between its two bounds in its search variable: in ln x if the transform is `log`. Bounds in addition to a
+    prior are assumed to contain all of it. Without any of these there is no evidence, since it would depend on an
     arbitrary volume.
 
     **Arguments:**
@@ -118,12 +118,12 @@ def marginal_likelihood(
 
 
 def _below(matrix: np.ndarray, gradient: np.ndarray) -> float:
-    """The fall of J to its minimum, of which an optimizer stopped short, or from which priors of another weight pull."""
+    """Decrease of J to its minimum, if an optimizer stopped early, or if priors have another weight."""
     return float(gradient @ np.linalg.lstsq(matrix, gradient)[0]) / 2
 
 
 def _half_log_det(matrix: np.ndarray) -> float:
-    """Half ln det of a symmetric matrix; -inf or NaN of one that is not positive definite."""
+    """Half ln det of a symmetric matrix; -inf or NaN if it is not positive definite."""
     sign, log_det = np.linalg.slogdet(matrix)
     return float(log_det) / 2 if sign > 0 else float("nan")
 
@@ -138,7 +138,7 @@ def logarithms(operator: AbstractObservationOperator) -> frozenset[str]:
 def likelihood_sums(functional: Functional) -> Float[Array, "V 3"]:
     """For each variable of one record the number of fitted values, and the sums of ln sigma and of ln x over them.
 
-    The last is the term of values x whose logarithms are compared, and 0 for other variables.
+    The last sum is for values x whose logarithms are compared, and 0 for other variables.
     """
     data, rows = functional.observations, []
     for name in functional.observed:
@@ -152,20 +152,20 @@ def likelihood_sums(functional: Functional) -> Float[Array, "V 3"]:
 def log_likelihoods(
     squares: Float[np.ndarray, "E V"], sums: Float[np.ndarray, "E V 3"], estimated: Mapping[int, bool]
 ) -> Float[np.ndarray, " E"]:
-    """The logarithm of the normal density of all fitted values of each recording, constants included.
+    """Log of the normal density of all fitted values of each recording, constants included.
 
         ln L = -1/2 sum (r^2 / s^2 + ln(2 pi s^2 sigma^2))
 
-    r is a residual over its sigma. s is 1 if sigma was stated. If residuals decide the sigma of a variable, s^2 is the
-    mean of its r^2: the factor of maximum likelihood, which divides by the number of values, and not by the degrees of
+    r is a residual over its sigma. s is 1 if sigma was stated. If residuals determine the sigma of a variable, s^2 is
+    the mean of its r^2: the maximum likelihood factor, which divides by the number of values, not by the degrees of
     freedom. The density of counts (`Poisson`) is the normal density with their variance. If logarithms are compared, it
     is the log-normal density of the values themselves. Priors do not count.
 
     **Arguments:**
 
-    - `squares`: by recording and variable the sum of the squares of weighted residuals.
-    - `sums`: of each recording as of `likelihood_sums`.
-    - `estimated`: the numbers of the variables whose sigma residuals decide, and whether all recordings share it.
+    - `squares`: the sum of squared weighted residuals, by recording and variable.
+    - `sums`: the sums of each recording, as in `likelihood_sums`.
+    - `estimated`: the indices of the variables whose sigma residuals determine, and whether all recordings share it.
     """
     values, logs, factor = sums[..., 0], sums[..., 1:].sum(axis=2), np.ones_like(squares)
     for k, shared in estimated.items():
@@ -175,7 +175,7 @@ def log_likelihoods(
 
 
 def _priors(functional: AbstractObjective, theta: Float[Array, " p"]) -> tuple[dict[str, str], str]:
-    """The prior of every control in words, and why there is no evidence; empty if there is."""
+    """The prior of every control in words, and the reason why there is no evidence; empty if there is."""
     words, lacking = dict[str, str](), list[str]()
     at_bound = functional.controls.bounds.at(theta)
     for control, span in functional.controls.spans:

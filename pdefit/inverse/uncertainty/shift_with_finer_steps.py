@@ -1,4 +1,4 @@
-"""The shift of an estimate, to first order, when steps or cells become finer, and a functional with finer cells."""
+"""First-order shift of an estimate with finer steps or cells, and a functional with finer cells."""
 
 import dataclasses
 import math
@@ -34,10 +34,10 @@ def first_order_shift(
     known: Intervals,
     changes: Sequence[dict[str, np.ndarray]],
 ) -> Float[np.ndarray, " k"]:
-    """The shift of an estimate by finer steps or cells, in half widths of its interval; NaN if there is no interval.
+    """Shift of an estimate with finer steps or cells, in half widths of its interval; NaN without an interval.
 
     It is -(J_r^T J_r)^-1 J_r^T (r' - r), with r' the residuals with finer steps or cells. It costs the normal equations
-    once more; no Jacobian is held. Beside unknown fields it costs a gradient instead.
+    once more; no Jacobian is stored. With unknown fields it costs a gradient instead.
 
     With free node states the continuity residuals are stiff, and no change of the data can represent them. The shift is
     then the Gauss-Newton step of the finer problem, less the step of the functional itself.
@@ -45,10 +45,10 @@ def first_order_shift(
     **Arguments:**
 
     - `functional`: the objective of the fit.
-    - `finer`: the same with finer steps or cells.
+    - `finer`: the same objective with finer steps or cells.
     - `theta`: the estimate, (p,).
     - `known`: its intervals.
-    - `changes`: r' - r of each recording, as of `residual_changes`.
+    - `changes`: r' - r of each recording, as in `residual_changes`.
     """
     theta = jnp.asarray(theta)
     each = iter(changes)
@@ -75,7 +75,7 @@ def residual_changes(
 
     - `finer`: the other functional, such as one with finer steps.
     - `theta`: its point, (p,).
-    - `residuals`: for each recording its weighted residuals, by variable (S, I, ...).
+    - `residuals`: the weighted residuals of each recording, by variable (S, I, ...).
     """
     pairs = zip(finer.parts(jnp.asarray(theta)), residuals, strict=True)
     return [{name: x - now[name] for name, x in weighted(*then).items()} for then, now in pairs]
@@ -89,12 +89,12 @@ def _pulled(functional: AbstractObjective, theta: Float[Array, " p"], known: Int
 
 
 def with_residuals_moved(functional: Functional, moved: dict[str, Any]) -> Functional:
-    """The functional with data such that its residuals are larger by given amounts. It needs no new compiled program.
+    """The functional with data that increase its residuals by given amounts. It needs no new compiled program.
 
     **Arguments:**
 
     - `functional`: the functional.
-    - `moved`: for each variable the change of its weighted residuals, (S, I, ...).
+    - `moved`: the change of the weighted residuals of each variable, (S, I, ...).
     """
     layout, data, values = functional.layout, functional.observations, {}
     for name, change in moved.items():
@@ -110,7 +110,7 @@ _SAFETY = 0.8
 
 
 class _Averaged(AbstractObservationOperator):
-    """The observation operator that averages a state over two cells along every axis."""
+    """Observation operator: averages of a state over two cells along every axis."""
 
     system: AbstractSystem
 
@@ -122,10 +122,10 @@ class _Averaged(AbstractObservationOperator):
 def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
     """The functional at theta with twice as many cells along every axis, and the same controls.
 
-    States are reconstructed by the grid (`prolonged`), and the instrument observes what the old grid has of them. An
-    unknown initial state keeps its estimate: controls are left out, and the problem has their values at theta.
-    Parameters that are fields are the same in both halves of a cell. A constant step is divided as the stability of the
-    finer grid demands.
+    States are reconstructed by the grid (`prolonged`), and the instrument observes their averages on the old grid. An
+    unknown initial state keeps its estimate: its controls are left out, and the problem has their values at theta.
+    Parameter fields have the same value in both halves of a cell. A constant step is divided as the stability of the
+    finer grid requires.
 
     **Arguments:**
 
@@ -186,7 +186,7 @@ def _refined(system: Any, grid: AbstractGrid) -> Any:
 
 
 def _stable(dt: float, limit: float | None) -> float:
-    """A whole fraction of dt that is stable."""
+    """An integer fraction of dt that is stable."""
     if limit is None or dt <= limit:
         return dt
     return dt / math.ceil(dt / (_SAFETY * limit))

@@ -1,4 +1,4 @@
-"""Base of the continuous adjoints: the adjoint equation, solved backward through one interval after the other."""
+"""Base of the continuous adjoints: the adjoint equation, solved backward interval by interval."""
 
 import abc
 import dataclasses
@@ -22,13 +22,13 @@ from pdefit.integrate.solvers.rk4 import RK4
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """The right-hand side f(t, y) as a function of the arrays in which a gradient is taken.
+    """The right-hand side f(t, y) as a function of the differentiated arrays.
 
     **Arguments:**
 
     - `fixed`: the other arrays of the stepper.
-    - `still`: the parts of the stepper that are no arrays.
-    - `solver`: the method that steps f, and its adjoint, on the way back.
+    - `still`: the parts of the stepper that are not arrays.
+    - `solver`: the method for f, and for its adjoint, in the reverse pass.
     """
 
     fixed: PyTree
@@ -56,22 +56,23 @@ class Field:
 
 
 class AbstractContinuous(AbstractReverse):
-    """The adjoint equation of the exact flow, with steps of its own (optimise, then discretise).
+    """The adjoint equation of the exact flow, with its own steps (optimise, then discretise).
 
         a' = -(df/dy)^T a,    dJ/dp = integral of (df/dp)^T a,    backward through each interval between observations
 
-    The gradient is that of the differential equation, not of its steps. It differs from that of the discrete trajectory by
-    about the error of the trajectory, and equals it as the steps go to zero. A certificate allows 1e-6, or that error up
-    to 1e-3. Of solvers that are no explicit Runge-Kutta methods, steps are expected. There are no tangents.
+    The gradient belongs to the differential equation, not to its discrete steps. It differs from the discrete adjoint's
+    by about the error of the trajectory, and converges to it as the steps go to zero. A certificate allows 1e-6, or
+    that error up to 1e-3. With solvers that are not explicit Runge-Kutta methods, `dt` or adaptive steps must be given.
+    There are no tangents.
 
-    What observations add to a between intervals is differentiated automatically. Through an interval a is scaled to norm
-    one, so that neither its unit nor the smallest number of its precision matters.
+    Contributions of observations to a between intervals are differentiated automatically. Within an interval a is
+    scaled to norm one, so that neither its unit nor the smallest number of its precision matters.
 
     **Arguments:**
 
-    - `substeps`: the number of steps on the way back for each step of the trajectory.
-    - `solver`: the explicit Runge-Kutta method on the way back. By default it is the trajectory's own, or RK4 where that is
-      of another kind.
+    - `substeps`: the number of reverse steps for each step of the trajectory.
+    - `solver`: the explicit Runge-Kutta method of the reverse pass. By default it is the trajectory's own, or RK4 if
+      that is of another kind.
 
     Source: R. T. Q. Chen et al., NeurIPS (2018), arXiv:1806.07366.
     """
@@ -89,24 +90,24 @@ class AbstractContinuous(AbstractReverse):
 
     @abc.abstractmethod
     def forward(self, stepper: Stepper, carry: PyTree, steps: TimesSizes) -> tuple[PyTree, PyTree]:
-        """The carry after the steps of an interval, and the states that the way back needs.
+        """Carry after the steps of an interval, and the states needed in the reverse pass.
 
         **Arguments:**
 
-        - `stepper`: what steps the state.
-        - `carry`: the state at the start of the interval, and what the solver remembers between steps.
+        - `stepper`: the stepper of the state.
+        - `carry`: the state at the start of the interval, and the solver's memory between steps.
         - `steps`: start and size of every step.
         """
 
     @abc.abstractmethod
     def back(self, field: Field, moving: PyTree, stored: PyTree, steps: TimesSizes, adjoint: PyTree) -> PyTree:
-        """The adjoint a and the gradient at the start of an interval, from those at its end.
+        """Adjoint a and gradient at the start of an interval, from their values at its end.
 
         **Arguments:**
 
         - `field`: the right-hand side.
-        - `moving`: the arrays in which a gradient is taken.
-        - `stored`: the states that `forward` stored.
+        - `moving`: the differentiated arrays.
+        - `stored`: the states stored by `forward`.
         - `steps`: start and size of every step.
         - `adjoint`: a and the gradient at the end.
         """
@@ -125,7 +126,7 @@ class AbstractContinuous(AbstractReverse):
         )
 
     def _flow(self, still: PyTree) -> Callable[..., PyTree]:
-        """A function through the steps of an interval, with a reverse rule of its own."""
+        """A function through the steps of an interval, with a custom reverse rule."""
 
         @jax.custom_vjp
         def flow(moving: PyTree, fixed: PyTree, carry: PyTree, steps: TimesSizes) -> PyTree:
@@ -154,16 +155,16 @@ class AbstractContinuous(AbstractReverse):
         return flow
 
     def method(self, solver: diffrax.AbstractSolver) -> diffrax.AbstractERK:
-        """The method that steps back through a trajectory of this solver."""
+        """The method of the reverse pass for a trajectory of this solver."""
         if self.solver is not None:
             return self.solver
         return solver if isinstance(solver, diffrax.AbstractERK) else RK4()
 
 
 def split(stepper: Stepper) -> tuple[PyTree, PyTree, PyTree]:
-    """A stepper in three parts: arrays in which a gradient may be taken, other arrays, and all that is no array.
+    """A stepper in three parts: differentiable arrays, other arrays, and everything that is not an array.
 
-    Other arrays are those declared `constant`, and those that hold no real numbers.
+    Other arrays are those declared `constant`, and those without real numbers.
     """
     arrays, still = eqx.partition(stepper, eqx.is_array)
     declared = [f.name for f in dataclasses.fields(stepper.system) if "constant" in f.metadata]
@@ -176,7 +177,7 @@ def split(stepper: Stepper) -> tuple[PyTree, PyTree, PyTree]:
 
 
 def _norm(tree: PyTree) -> Array:
-    """The norm of a cotangent, 1 where it vanishes."""
+    """Norm of a cotangent; 1 if it vanishes."""
     squares = [jnp.sum(jnp.square(x.astype(jnp.float64))) for x in jax.tree.leaves(tree)]
     norm = jnp.sqrt(sum(squares, start=jnp.zeros(())))
     return jnp.where(norm > 0, norm, 1.0)

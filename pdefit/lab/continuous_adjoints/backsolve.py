@@ -1,4 +1,4 @@
-"""The continuous adjoint that integrates the state backward beside the adjoint."""
+"""The continuous adjoint with backward integration of the state."""
 
 import dataclasses
 import math
@@ -24,23 +24,24 @@ _MOST_GROWTH = 5.0
 
 
 class Backsolve(AbstractContinuous):
-    """The continuous adjoint that integrates the state backward beside the adjoint, and stores almost nothing.
+    """The continuous adjoint that integrates the state backward together with the adjoint, and stores almost nothing.
 
-    For long records of equations that are stable backward in time, too. Not for diffusion, or where the gradient must
-    be exact: `Checkpointed` is, in little memory.
+    For long records of equations that are also stable backward in time. Not for diffusion, or if the gradient must be
+    exact: `Checkpointed` is, in little memory.
 
         y' = f(t, y),    a' = -(df/dy)^T a,    g' = -(df/dp)^T a,    from the end of an interval to its start
 
-    What decays forward grows backward: errors of the state by exp(lambda_max t), for diffusion with lambda_max = 4 D/h^2 in
-    each dimension. So the state is reset to stored ones. `reconstruction` measures the error of the state before resets.
+    Modes that decay forward grow backward: errors of the state by exp(lambda_max t), for diffusion with lambda_max = 4
+    D/h^2 in each dimension. So the state is reset to stored ones. `reconstruction` measures the error of the state
+    before resets.
 
     **Arguments:**
 
-    - `backups`: the number of stored states in each interval between observations. By default there are so many that
-      lambda_max times the time between them is at most 5, with lambda_max = 2 / `stable_step` at the guess and at the
-      bounds. Where a system states no stable step, there is one.
-    - `substeps`, `solver`: as of `AbstractContinuous`.
-    - `counted`: whether the backups were counted for a time grid, so that another one counts them again.
+    - `backups`: the number of stored states in each interval between observations. By default lambda_max times the time
+      between them is at most 5, with lambda_max = 2 / `stable_step` at the guess and at the bounds. If a system states
+      no stable step, there is one.
+    - `substeps`, `solver`: as in `AbstractContinuous`.
+    - `counted`: whether the backups were counted for a time grid, so that another grid has them counted again.
     """
 
     backups: int | None = None
@@ -85,13 +86,13 @@ class Backsolve(AbstractContinuous):
         return lax.scan(part, adjoint, (stored, self._parts(steps)), reverse=True)[0]
 
     def reconstruction(self, stepper: Stepper, y0: PyTree, grid: TimeGrid) -> Float[Array, " I"]:
-        """The largest relative error, in each interval, of a state integrated backward before it is reset.
+        """Largest relative error, in each interval, of a state integrated backward before it is reset.
 
         It is infinite where the state is not finite.
 
         **Arguments:**
 
-        - `stepper`: what steps the state.
+        - `stepper`: the stepper of the state.
         - `y0`: the state at the start.
         - `grid`: the steps of one trajectory, of I intervals.
         """
@@ -118,14 +119,14 @@ class Backsolve(AbstractContinuous):
         return min(self.backups or 1, length)
 
     def _parts(self, steps: TimesSizes) -> TimesSizes:
-        """The steps of an interval between backups."""
+        """Steps of an interval between backups."""
         t, h = steps
         backups = self._backups(t.shape[0])
         loops = backups, math.ceil(t.shape[0] / backups)
         return grouped(t, loops, 0), grouped(h, loops, 0, zeros=True)
 
     def _backward(self, field: Field, slopes: VectorField, z: PyTree, steps: TimesSizes) -> PyTree:
-        """The solution z at the start of some steps, from that at their end."""
+        """Solution z at the start of some steps, from its value at their end."""
         dtype = precision(z)
 
         def one(z: PyTree, t_h: TimesSizes) -> tuple[PyTree, None]:
@@ -141,7 +142,7 @@ class Backsolve(AbstractContinuous):
 
 
 def _backups(grid: TimeGrid, longest: float) -> int:
-    """The fewest backups in each interval that are no further apart than a given time, or one for each step.
+    """Smallest number of backups in each interval at most a given time apart, or one for each step.
 
     **Arguments:**
 
@@ -159,7 +160,7 @@ def _backups(grid: TimeGrid, longest: float) -> int:
 
 
 def _distance(state: PyTree, expected: PyTree) -> Array:
-    """The relative distance |state - expected| / |expected|."""
+    """Relative distance |state - expected| / |expected|."""
     gap, size = jnp.zeros(()), jnp.zeros(())
     for x, y in zip(jax.tree.leaves(state), jax.tree.leaves(expected), strict=True):
         gap, size = gap + jnp.sum((x - y).astype(jnp.float64) ** 2), size + jnp.sum(y.astype(jnp.float64) ** 2)

@@ -19,19 +19,19 @@ _ORDER, _FINER = 4, 4
 class Interpolating(AbstractContinuous):
     """The continuous adjoint with the state from a cubic Hermite interpolant, never integrated backward.
 
-    For a comparison with software that optimises first and discretises then. Not for rough fields, long steps or long
+    For a comparison with software that optimises before it discretises. Not for rough fields, long steps or long
     records: every state is stored, and the gradient is not exact (`Checkpointed`).
 
         y(t_j + s h) = H00(s) y_j + H10(s) h f_j + H01(s) y_(j+1) + H11(s) h f_(j+1)
 
-    It is stable for diffusion, and stores the state at every step. Slopes are computed again. The error of the interpolant
+    It is stable for diffusion, and stores the state at every step. Slopes are recomputed. The error of the interpolant
     is h^4/384 times the fourth derivative of y.
 
     **Arguments:**
 
-    - `substeps`: the trajectory is stepped again from each stored state, so that nodes are h / substeps apart. The default
-      is 1, and 4 for solvers of higher order than four, whose steps are longer.
-    - `solver`: as of `AbstractContinuous`.
+    - `substeps`: the number of substeps from each stored state, so that nodes are h / substeps apart. The default is 1,
+      and 4 for solvers of order above four, whose steps are longer.
+    - `solver`: as in `AbstractContinuous`.
 
     Source: A. C. Hindmarsh et al., ACM Trans. Math. Softw. 31:363 (2005), doi:10.1145/1089014.1089020 (CVODES).
     """
@@ -73,7 +73,7 @@ class Interpolating(AbstractContinuous):
 
 
 def _nodes(field: Field, moving: PyTree, y: PyTree, starts: Array, sizes: Array) -> tuple[PyTree, PyTree]:
-    """States and slopes at the ends of all substeps, the first included, on a leading axis."""
+    """States and slopes at the ends of all substeps, including the first, on a leading axis."""
     stepper, dtype = field.stepper(moving), precision(y)
 
     def step(carry: PyTree, t_h: TimesSizes) -> tuple[PyTree, PyTree]:
@@ -87,7 +87,7 @@ def _nodes(field: Field, moving: PyTree, y: PyTree, starts: Array, sizes: Array)
 
 
 def _through(field: Field, moving: PyTree, left: PyTree, right: PyTree, step: TimesSizes, adjoint: PyTree) -> PyTree:
-    """The adjoint a and the gradient at the start of a step from those at its end, with state and slope at both."""
+    """Adjoint a and gradient at the start of a step from their values at its end, with state and slope at both ends."""
     start, h = (x.astype(precision(left)) for x in step)
     # a step of zero length has one state only
     length = jnp.where(h > 0, h, 1.0)

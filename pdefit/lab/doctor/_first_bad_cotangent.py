@@ -1,4 +1,4 @@
-"""Search backward in time for the first step whose cotangents are not finite."""
+"""Search backward in time for the first step with a non-finite cotangent."""
 
 import dataclasses
 import math
@@ -34,7 +34,7 @@ _GREW = 1e6
 
 @dataclasses.dataclass(frozen=True)
 class Backward:
-    """A gradient that is finite, and the largest cotangent of a state."""
+    """A finite gradient, and the largest cotangent of a state."""
 
     gradient: Float[Array, " p"]
     largest: Largest
@@ -43,13 +43,13 @@ class Backward:
 def first_nonfinite_backward(
     run: SteppedTrajectory, theta: Float[Array, " p"], forward: Forward
 ) -> Diagnosis | Backward:
-    """The last step, so the first of the reverse pass, at which a cotangent is not finite; or the gradient.
+    """The first step of the reverse pass with a non-finite cotangent; or the gradient.
 
     **Arguments:**
 
     - `run`: the trajectory.
     - `theta` (p,): the point in search space.
-    - `forward`: the forward run, of which all values are finite.
+    - `forward`: the forward run, with finite values only.
     """
     functional = run.functional
     extra, ends = jax.grad(Misfit(functional).close, argnums=(0, 1))(theta, forward.ends)
@@ -87,13 +87,13 @@ def first_nonfinite_backward(
 
 
 def sick_extra(run: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, backward: bool) -> Diagnosis:
-    """Diagnosis of priors, regularizers and continuity residuals that are not finite, or whose derivatives are not.
+    """Diagnosis of non-finite priors, regularizers and continuity residuals, or of their derivatives.
 
     **Arguments:**
 
     - `run`, `theta` (p,): the trajectory, and the point in search space.
     - `ends`: states at the ends of the segments, with a leading axis.
-    - `backward`: true for the derivatives.
+    - `backward`: whether derivatives are examined.
     """
     finish = Misfit(run.functional).close
     cause = origin(jax.grad(finish, argnums=(0, 1)) if backward else finish, theta, ends)
@@ -107,7 +107,7 @@ def sick_extra(run: SteppedTrajectory, theta: Float[Array, " p"], ends: PyTree, 
 def _through(
     run: SteppedTrajectory, s: int, end: PyTree, gradient: PyTree
 ) -> Diagnosis | tuple[PyTree, PyTree, Largest]:
-    """Cotangent of the start of one segment from that of its end, in blocks of about sqrt(N) steps."""
+    """Cotangent at the start of one segment from the cotangent at its end, in blocks of about sqrt(N) steps."""
     steps = steps_of(run.functional, s, run.functional.layout.time_grid)
     count = int(steps.t.size)
     length = math.isqrt(count - 1) + 1
@@ -135,9 +135,9 @@ def _through(
 
 
 def _padded(steps: Steps, more: int) -> Steps:
-    """The steps, preceded by others of zero length without an observation, so that all blocks are of the same length.
+    """The steps, preceded by steps of zero length without an observation, so that all blocks have equal length.
 
-    They do not follow the last step, because there they would evaluate the equations at a state where no step of the
+    They do not follow the last step, because there they would evaluate the equations at a state at which no step of the
     trajectory does.
     """
     longer = jax.tree.map(lambda x: jnp.concatenate([jnp.zeros((more, *x.shape[1:]), x.dtype), x]), steps)
@@ -151,7 +151,7 @@ def _blocks(x: Array, length: int) -> Array:
 def _sick_cotangent(
     run: SteppedTrajectory, s: int, steps: Steps, n: int, stored: BackwardRecord, first: float
 ) -> Diagnosis:
-    """Diagnosis of the operation whose derivative makes the cotangents of one step not finite."""
+    """Diagnosis of the operation whose derivative makes the cotangents of one step non-finite."""
     step, (moving, still) = part(steps, n), eqx.partition(stored.carries, eqx.is_inexact_array)
 
     def pull(params: dict[str, Array], moving: PyTree, cotangent: PyTree) -> tuple[PyTree, PyTree]:

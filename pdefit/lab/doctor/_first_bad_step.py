@@ -1,4 +1,4 @@
-"""Search forward in time for the first step or observation that is not finite."""
+"""Search forward in time for the first non-finite step or observation."""
 
 import dataclasses
 
@@ -32,7 +32,7 @@ _GUARDED = ("div", "log", "log1p", "sqrt", "rsqrt", "pow", "integer_pow", "acos"
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """Forward run whose every value is finite.
+    """A forward run with finite values only.
 
     **Arguments:**
 
@@ -64,14 +64,14 @@ def step_place(run: SteppedTrajectory, segment: int, steps: Steps, n: int) -> St
 
 
 def in_words(run: SteppedTrajectory, at: StepPlace) -> str:
-    """Place on a trajectory, as the middle of a sentence."""
+    """A place on a trajectory, as the middle of a sentence."""
     segment = f", segment {at.segment} of {at.segments}" if (at.segments or 1) > 1 else ""
     unit = with_space(run.problem.system.time_unit)
     return f"t = {at.time:.6g}{unit} (step {at.step} of {at.steps}{segment})"
 
 
 def first_nonfinite_forward(run: SteppedTrajectory) -> Diagnosis | Forward:
-    """The earliest time in all segments at which a state or a residual is not finite; or the finite run."""
+    """Diagnosis of the earliest non-finite state or residual in all segments; or the finite run."""
     grid, functional = run.functional.layout.time_grid, run.functional
     sick, ends, total = [], [], 0.0
     largest = Largest(-1.0, "", 0.0)
@@ -109,7 +109,7 @@ def _largest(run: SteppedTrajectory, steps: Steps, record: ForwardRecord) -> Lar
 
 
 def fields(run: SteppedTrajectory) -> list[str]:
-    """Names of the fields that the columns of `ForwardRecord` stand for."""
+    """Names of the fields in the columns of `ForwardRecord`."""
     return [n for n, x in named_fields(run.problem.y0).items() if eqx.is_inexact_array(x)]
 
 
@@ -134,7 +134,7 @@ def _sick_step(run: SteppedTrajectory, s: int, steps: Steps, n: int, carry: Carr
 
 
 def _grew(run: SteppedTrajectory, record: ForwardRecord, n: int) -> str:
-    """Growth of the field that fails in the steps before, in words; empty if there was none."""
+    """Growth of the failing field in the preceding steps, in words; empty without growth."""
     f = int(np.argmin(np.asarray(record.finite[n])))
     size = np.asarray(record.size)[:n, f]
     if not size.size or not size[-1] > _GREW * size[0] > 0:
@@ -144,12 +144,12 @@ def _grew(run: SteppedTrajectory, record: ForwardRecord, n: int) -> str:
 
 
 def _step_remedy(run: SteppedTrajectory, s: int, operation: str | None) -> str:
-    """Remedy for a step that is not finite.
+    """Remedy for a non-finite step.
 
     **Arguments:**
 
-    - `run`, `s`: the trajectory, and the number of its segment.
-    - `operation`: the operation that fails; None where values had grown before.
+    - `run`, `s`: the trajectory, and the index of its segment.
+    - `operation`: the failing operation; None if values had grown before.
     """
     functional, unit = run.functional, with_space(run.problem.system.time_unit)
     halved = steps_of(functional, s, functional.layout.time_grid.halved())

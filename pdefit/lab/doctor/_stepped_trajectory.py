@@ -1,4 +1,4 @@
-"""One trajectory step by step, forward and backward, as the doctor examines it."""
+"""One trajectory step by step, forward and in reverse, for the doctor."""
 
 from typing import NamedTuple
 
@@ -18,15 +18,15 @@ from pdefit.inverse.problem.problem import Problem
 
 
 class Steps(NamedTuple):
-    """Steps of a segment, each with an observation after it or without.
+    """Steps of a segment, each with or without an observation after it.
 
-    Steps of zero length stand before the first observation, and where the grid of steps was padded.
+    Steps of zero length precede the first observation, and pad the time grid.
 
     **Arguments:**
 
     - `t`, `h` (N,): time and length of each step.
     - `observed` (N,): whether an observation follows.
-    - `index` (N,): number of that observation in the record.
+    - `index` (N,): index of that observation in the record.
     - `counts`: for each variable, whether its residuals at that observation count.
     """
 
@@ -38,7 +38,7 @@ class Steps(NamedTuple):
 
 
 class ForwardRecord(NamedTuple):
-    """The record of N steps that the forward search keeps.
+    """Record of N steps in the forward search.
 
     **Arguments:**
 
@@ -99,8 +99,8 @@ def steps_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
 
     **Arguments:**
 
-    - `functional`, `segment`: the objective, and the number of the segment.
-    - `grid`: the steps of all segments.
+    - `functional`, `segment`: the objective, and the index of the segment.
+    - `grid`: the time grid of all segments.
     """
     one = jax.tree.map(lambda x: x[segment], grid)
     times, sizes = map(np.asarray, eqx.filter_jit(TimeGrid.times_and_sizes)(one))
@@ -125,13 +125,13 @@ def steps_of(functional: Functional, segment: int, grid: TimeGrid) -> Steps:
 
 
 def part(steps: Steps, where: int | Array) -> Steps:
-    """Some of the steps, or one."""
+    """A selection of the steps, or one step."""
     return jax.tree.map(lambda x: x[where], steps)
 
 
 @eqx.filter_jit
 def survey(run: SteppedTrajectory, y0: PyTree, steps: Steps) -> tuple[PyTree, ForwardRecord]:
-    """State at the end of a segment, and what was seen at every step."""
+    """State at the end of a segment, and the record of every step."""
 
     def one(carry: Carry, step: Steps) -> tuple[Carry, ForwardRecord]:
         carry, misfit = run.step_and_misfit(run.params, carry, step)
@@ -166,13 +166,13 @@ def pulled_back(
 ) -> tuple[PyTree, PyTree]:
     """Cotangents of the controls and of the carry before a step, from the cotangent of the carry after it.
 
-    The carry is the state with what the solver remembers.
+    The carry is the state with the solver's memory.
 
     **Arguments:**
 
     - `params`: controls by path.
     - `carry`, `step`: the carry before the step, and the step.
-    - `cotangent`: of the carry after it.
+    - `cotangent`: the cotangent of the carry after the step.
     """
     moving, still = eqx.partition(carry, eqx.is_inexact_array)
 
@@ -185,14 +185,13 @@ def pulled_back(
 
 
 class BackwardRecord(NamedTuple):
-    """The record of K steps that the backward search keeps.
+    """Record of K steps in the backward search.
 
     **Arguments:**
 
     - `finite`, `size`: for each field, whether the cotangent before the step is finite, and its largest absolute value.
     - `params`: whether the contribution of the step to the gradient is finite, for each control.
-    - `carries`, `cotangents`: the carries before the steps and the cotangents after them; None unless they were asked
-      for.
+    - `carries`, `cotangents`: the carries before the steps and the cotangents after them; None unless requested.
     """
 
     finite: Bool[Array, "K F"]

@@ -1,4 +1,4 @@
-"""Diagnosis of values that are not finite: one sentence, and its parts as data."""
+"""Diagnosis of non-finite values: one sentence, and its parts as data."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -24,13 +24,13 @@ class Largest:
 
 
 class StepPlace(NamedTuple):
-    """Place on a trajectory; None where a part does not apply.
+    """Place on a trajectory; None for parts that do not apply.
 
     **Arguments:**
 
-    - `segment`, `segments`: number of the segment, from 1, and of all segments.
+    - `segment`, `segments`: the number of the segment, from 1, and of all segments.
     - `time`: the time after the step, in the system's unit.
-    - `step`, `steps`: number of the step in its segment, from 1, and of all its steps.
+    - `step`, `steps`: the number of the step in its segment, from 1, and of all its steps.
     """
 
     segment: int | None = None
@@ -42,7 +42,7 @@ class StepPlace(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """Diagnosis of a functional: the first place at which values or cotangents are not finite, if there is one.
+    """Diagnosis of a functional: the first place with non-finite values or cotangents, if any.
 
     Cotangents are derivatives of the loss in a state; the reverse pass carries them from the end of a trajectory to its
     start.
@@ -52,14 +52,14 @@ class Diagnosis:
     - `kind`: `healthy`, `input`, `state`, `observation`, `extra` (priors, regularizers, continuity residuals),
       `overflow` (of the sum J), `cotangent`, or `controls` (the map from theta).
     - `sentence`, `remedy`: the finding with its remedy in one sentence, and the remedy alone.
-    - `recording`: number of the recording, from 0, where there are many.
-    - `segment`, `segments`, `time`, `step`, `steps`: where on the trajectory; segments and steps count from 1, and
-      `step` is the one that fails.
+    - `recording`: the index of the recording, if there are many.
+    - `segment`, `segments`, `time`, `step`, `steps`: the place on the trajectory; segments and steps count from 1, and
+      `step` is the failing one.
     - `field`: a field of the state, an observed variable or a control.
-    - `index`, `position`: the element of it that is not finite, and the coordinates of that element by axis.
-    - `operation`, `line`: JAX's name of the operation that fails, and the line of code that led to it.
-    - `loss`, `gradient_norm`, `largest_value`, `largest_cotangent`: of a healthy functional, J, |dJ/dtheta|, and the
-      largest entries of a state and of a cotangent, which show where an overflow is near.
+    - `index`, `position`: the non-finite element, and its coordinates by axis.
+    - `operation`, `line`: JAX's name of the failing operation, and the responsible line of code.
+    - `loss`, `gradient_norm`, `largest_value`, `largest_cotangent`: for a healthy functional, J, |dJ/dtheta|, and the
+      largest entries of a state and of a cotangent, which warn of an overflow.
     """
 
     kind: str
@@ -83,23 +83,23 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether all values and cotangents are finite."""
+        """True if all values and cotangents are finite."""
         return self.kind == "healthy"
 
     def record(self) -> dict[str, Any]:
-        """Plain numbers and text, as doctor.json holds them."""
+        """Entries of doctor.json."""
         return {"healthy": self.healthy, **dataclasses.asdict(self)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Spot:
-    """Element of an array that is not finite.
+    """A non-finite element of an array.
 
     **Arguments:**
 
-    - `field`, `index`: name of the array, and the element.
-    - `position`: its coordinates by axis, where the system has a grid.
-    - `value`, `place`: `NaN` or `infinite`, and index and position in words, both for a sentence.
+    - `field`, `index`: the name of the array, and the element.
+    - `position`: its coordinates by axis, if the system has a grid.
+    - `value`, `place`: `NaN` or `infinite`, and index and position in words, for a sentence.
     """
 
     field: str
@@ -110,12 +110,12 @@ class Spot:
 
 
 def spot(tree: PyTree, system: AbstractSystem | None = None) -> Spot | None:
-    """The first element of a tree that is not finite; None if there is none.
+    """The first non-finite element of a tree; None if there is none.
 
     **Arguments:**
 
     - `tree`: a state, or arrays by name.
-    - `system`: the system whose state it is, for coordinates (default: no coordinates).
+    - `system`: the system with that state, for coordinates (default: no coordinates).
     """
     for name, x in named_fields(tree).items():
         if not jnp.issubdtype(x.dtype, jnp.inexact):
@@ -153,13 +153,13 @@ def diagnosis(
     where: Spot | None = None,
     origin: Origin | None = None,
 ) -> Diagnosis:
-    """Diagnosis whose sentence is the finding and its remedy.
+    """Diagnosis with the finding and its remedy as its sentence.
 
     **Arguments:**
 
-    - `kind`: see `Diagnosis`.
+    - `kind`: as in `Diagnosis`.
     - `finding`, `remedy`: the parts of the sentence.
-    - `at`, `where`, `origin`: the place on the trajectory, the element and the operation, where they are known.
+    - `at`, `where`, `origin`: the place on the trajectory, the element and the operation, if known.
     """
     return Diagnosis(
         kind,
@@ -175,7 +175,7 @@ def diagnosis(
 
 
 def term(origin: Origin | None, backward: bool = False) -> str:
-    """The operation that fails and its line, as the end of a sentence; `backward` says that its derivative fails."""
+    """The failing operation and its line, as the end of a sentence; `backward` means that its derivative fails."""
     if origin is None or origin.operation is None:
         return ""
     if origin.line is None:
@@ -186,6 +186,6 @@ def term(origin: Origin | None, backward: bool = False) -> str:
 
 
 def finite(tree: PyTree) -> bool:
-    """Whether all floating-point numbers of a tree are finite."""
+    """True if all floating-point numbers of a tree are finite."""
     leaves = [x for x in jax.tree.leaves(tree) if jnp.issubdtype(jnp.asarray(x).dtype, jnp.inexact)]
     return all(bool(jnp.all(jnp.isfinite(x))) for x in leaves)

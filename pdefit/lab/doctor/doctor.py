@@ -1,4 +1,4 @@
-"""Search for the first time, field and operation at which inputs, values or cotangents are not finite."""
+"""Search for the first time, field and operation with non-finite inputs, values or cotangents."""
 
 import dataclasses
 import itertools
@@ -21,16 +21,16 @@ from pdefit.lab.doctor.diagnosis import Diagnosis, StepPlace, diagnosis, spot
 
 
 def doctor(functional: AbstractObjective, theta: Float[Array, " p"] | None = None) -> Diagnosis:
-    """Diagnosis of a functional that is not finite: the first time, field and line of code at which it fails.
+    """Diagnosis of a non-finite functional: the first time, field and line of code at which it fails.
 
-    The search has three parts. First come the inputs: controls, parameters, states and data. Then follow all steps and
-    residuals forward in time, and the cotangents backward from the end. The step that fails is evaluated again, one
-    operation after the other, which leads to the line of code. It costs about five forward runs and a gradient, and
-    holds about 2 sqrt(N) states of N steps.
+    The search has three parts: the inputs (controls, parameters, states and data), all steps and residuals forward in
+    time, and the cotangents backward from the end. The failing step is evaluated again, operation by operation, which
+    leads to the line of code. It costs about five forward runs and a gradient, and holds about 2 sqrt(N) states of N
+    steps.
 
     **Arguments:**
 
-    - `functional`: the objective. Of many recordings the first that is not finite is reported.
+    - `functional`: the objective. For many recordings the first non-finite one is reported.
     - `theta` (p,): the point in search space (default: the guess).
     """
     theta = functional.theta0 if theta is None else theta

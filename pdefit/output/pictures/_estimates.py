@@ -1,4 +1,4 @@
-"""Estimates: numbers with their intervals, unknown fields with their standard deviation, and how a fit came to them."""
+"""Figures of estimates: scalars with intervals, unknown fields with standard deviations, and convergence."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def draw_parameters(path: Path, rows: list[ParameterRow]) -> None:
     """Draw a bar for each control, as long as half its 95 % interval, and a dot at its error.
 
     Both are relative and logarithmic, because errors of one fit span decades. The colour of a dot shows whether the
-    interval contains the truth. Bars of intervals that are not to be trusted are only outlined.
+    interval contains the truth. Bars of intervals that are not trusted are only outlined.
     """
     listed = _listed([r.control for r in rows])[:_SHOWN]
     more, rows = len(rows) - len(listed), [r for r in rows if r.control in listed]
@@ -85,8 +85,8 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `history`: path of history.h5.
+    - `path`: the path of the figure.
+    - `history`: the path of history.h5.
     - `rows`: the estimates, with the truth if it is known.
     """
     columns = read_history(history)
@@ -126,13 +126,13 @@ def draw_convergence(path: Path, history: Path, rows: list[ParameterRow]) -> Non
 
 
 def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
-    """Draw estimate, standard deviation and its ratio to the prior of up to four fields, and the eigenvalues.
+    """Draw estimate, standard deviation and its ratio to the prior for up to four fields, and the eigenvalues.
 
     If the truth is known, it comes first, and the last panel is the error in standard deviations.
 
     **Arguments:**
 
-    - `path`, `file`: of the picture, and of posterior.h5.
+    - `path`, `file`: the paths of the picture, and of posterior.h5.
     - `summary`: the section `posterior` of summary.json.
     """
     with open_film(file) as film:
@@ -170,7 +170,7 @@ def draw_posterior(path: Path, file: Path, summary: dict[str, Any]) -> None:
 
 
 def _panels(quantity: Quantity, part: dict[str, np.ndarray]) -> list[tuple[str, np.ndarray, Scale, str]]:
-    """Titles, values, scales and labels of the panels of an unknown field. On a line the truth is drawn upon the estimate."""
+    """Titles, values, scales and labels of an unknown field's panels. On a line, the truth is drawn over the estimate."""
     known = "true" in part
     ratio = (part["predicted"] - part["true"]) / part["std"] if known else part["std"] / part["prior"]
     largest, names = float(np.nanmax(np.abs(ratio))), {"true": "truth", "predicted": "estimate"}
@@ -184,13 +184,13 @@ def _panels(quantity: Quantity, part: dict[str, np.ndarray]) -> list[tuple[str, 
 
 
 def _listed(names: list[str]) -> list[str]:
-    """Names of the controls that are shown. Values of an initial state are shown as a field, not one by one."""
+    """Names of the displayed controls. Values of an initial state are shown as a field, not one by one."""
     others = [name for name in names if not name.startswith("y0.")]
     return others if others and len(names) - len(others) > _MOST_STATES else names
 
 
 def _in_words(row: ParameterRow) -> str:
-    """The estimate of a control with its interval, or words if there is none."""
+    """Estimate of a control with its interval, or words if there is none."""
     width = "" if row.half_width is None else f" ± {row.half_width:.2g}"
     text = f"{row.estimate:.5g}{width}{with_space('' if row.unit == '1' else row.unit)}"
     return text if width else f"{text}, no interval"

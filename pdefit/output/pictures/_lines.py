@@ -1,4 +1,4 @@
-"""Fields on a line: in space and time as images, and any frame as curves."""
+"""Fields on a line: space-time images, and curves of single frames."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ _LOOKED_AT = 24
 def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
     """Draw fields on a line against time and space, a row for each; a dashed line marks the start of the forecast.
 
-    A simulation has predictions only. Two of them stand side by side.
+    For a simulation, which has predictions only, two fields share a row.
     """
     shown, numbers = shown[:_MOST_ROWS], film.chosen(_MOST_FRAMES)
     names = max((q.panels for q in shown), key=len)
@@ -52,12 +52,12 @@ def draw_spacetime(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
 
 
 def _below(names: Sequence[str], own: Sequence[str], row: Any) -> list[Any]:
-    """The axes of a row that stand below the names of its panels; `truth` and `observed` share the first column."""
+    """Axes of a row below the names of its panels; `truth` and `observed` share the first column."""
     return [row[names.index(name) if name in names else 0] for name in own]
 
 
 def _draw_row(fig: Figure, row: Sequence[Axes], film: Film, quantity: Quantity, numbers: list[int]) -> None:
-    """Truth, prediction and error of a field; a colour bar stands right of the prediction, and of the error."""
+    """Draw truth, prediction and error of a field, with colour bars for prediction and error."""
     (space,) = quantity.axes
     plane = dataclasses.replace(quantity, axes=(space, Axis("time", film.time_unit, film.ts[numbers])))
     frames = list(quantity.compared(film, numbers))
@@ -75,7 +75,7 @@ def _draw_row(fig: Figure, row: Sequence[Axes], film: Film, quantity: Quantity, 
 
 
 class Curves:
-    """Scene of up to three fields on a line below each other: values to the left, the error to the right."""
+    """Scene of up to three fields on a line, one below the other: values on the left, the error on the right."""
 
     def __init__(self, film: Film, shown: Sequence[Quantity]):
         self._film, self._shown = film, [q for q in shown if len(q.axes) == 1][:_MOST_CURVES]
@@ -111,6 +111,6 @@ class Curves:
         return drawn
 
     def _values(self, quantity: Quantity, numbers: Sequence[int]) -> list[dict[str, np.ndarray]]:
-        """Frames in each of their kinds, and their errors, for the first kind is the one that is compared."""
+        """Frames of each kind, and their errors relative to the first kind."""
         names = [NAMES[kind] for kind in quantity.field.kinds if kind in NAMES]
         return list(quantity.compared(self._film, numbers, [*names, *quantity.panels[2:]]))

@@ -1,4 +1,4 @@
-"""Fields on a plane: truth, prediction and error of any frame, frames at a few times in a figure, and the mean misfit."""
+"""Fields on a plane: truth, prediction and error of single frames, figures of several frames, and the mean misfit."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -44,14 +44,14 @@ _MISFIT_SIDE, _MISFIT_FRAMES = 2.6, 400
 
 @dataclasses.dataclass(frozen=True)
 class Map:
-    """A field on a plane, of which any frame can be drawn on given axes.
+    """A field on a plane, with any frame to be drawn on given axes.
 
     **Arguments:**
 
     - `film`, `quantity`: the film, and its drawn quantity.
     - `names`: the panels of a frame: `truth` or `observed`, `prediction`, `error`.
-    - `shared`, `errors`: the scale of all values, and the scale of their errors, the same in all frames.
-    - `arrows`: those upon the values; None without a vector.
+    - `shared`, `errors`: the scales of all values and of their errors, the same in all frames.
+    - `arrows`: arrows over the values; None without a vector.
     """
 
     film: Film
@@ -67,11 +67,11 @@ class Map:
 
     @property
     def barred(self) -> list[str]:
-        """Panels that a colour bar stands beside; the truth shares the bar of the prediction."""
+        """Panels with a colour bar; the truth shares the bar of the prediction."""
         return [name for name in self.names if name in ("prediction", "error")]
 
     def draw(self, panels: Iterable[Axes], number: int) -> list[Artist]:
-        """Draw a frame, a panel for each of `names`; returns what was drawn."""
+        """Draw a frame, with a panel for each of `names`; returns the artists."""
         (values,), drawn = self.quantity.compared(self.film, [number], self.names), []
         for axes, name in zip(panels, self.names, strict=True):
             drawn += draw_image(axes, self.quantity, values[name], self.scale(name))
@@ -83,7 +83,7 @@ class Map:
 
 
 def map_of(film: Film, quantity: Quantity, numbers: Sequence[int], width: float) -> Map:
-    """Map of a field, with scales of some of its frames. A panel is `width` inches wide."""
+    """Map of a field, with scales from some of its frames. A panel is `width` inches wide."""
     shared, errors = scales(list(quantity.compared(film, numbers)), quantity.is_signed)
     return Map(film, quantity, quantity.panels, shared, errors, arrows_on(film, quantity, numbers, width))
 
@@ -91,9 +91,9 @@ def map_of(film: Film, quantity: Quantity, numbers: Sequence[int], width: float)
 def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
     """Images of a field on a plane at a few times.
 
-    There are up to four times, two of wide planes and three of strips: the fit's first and last, the forecast's middle and
-    last. Truth (or what was observed) and prediction share their colours; the error has its own. Columns of the array run
-    to the right, rows upwards. A vector in the same plane is drawn as arrows.
+    There are up to four times, two for wide planes and three for strips: the fit's first and last, the forecast's
+    middle and last. Truth (or observations) and prediction share their colours; the error has its own. Columns of the
+    array run to the right, rows upwards. A vector in the same plane is drawn as arrows.
     """
     numbers, wide = telling_frames(film), aspect(quantity)
     if wide > _STRIP:
@@ -103,7 +103,7 @@ def draw_map(path: Path, film: Film, quantity: Quantity) -> None:
 
 
 def _draw_columns(path: Path, film: Film, quantity: Quantity, numbers: list[int]) -> None:
-    """A column of panels for each time, and colour bars beside them."""
+    """Draw a column of panels for each time, with colour bars beside them."""
     # inches
     width = 7.0 if len(numbers) > 1 else 4.2
     across = (width - 1.85) / len(numbers)
@@ -126,7 +126,7 @@ def _draw_columns(path: Path, film: Film, quantity: Quantity, numbers: list[int]
 
 
 def _draw_strips(path: Path, film: Film, quantity: Quantity, numbers: list[int]) -> None:
-    """Panels of all times below each other, and colour bars below them."""
+    """Draw panels of all times one below the other, with colour bars at the bottom."""
     # inches
     across = 6.3
     down = max(across / aspect(quantity), 0.12)
@@ -148,7 +148,7 @@ def _draw_strips(path: Path, film: Film, quantity: Quantity, numbers: list[int])
 
 
 def _draw_frames(fig: Figure, grid: np.ndarray, scene: Map, numbers: Sequence[int], between: str) -> None:
-    """Draw a frame in each column of a grid, with `between` its time and the word forecast."""
+    """Draw a frame in each column of a grid, with its time as title; `between` separates it from the word forecast."""
     film, (vertical, horizontal) = scene.film, scene.quantity.axes
     for column, number in zip(grid.T, numbers, strict=True):
         scene.draw(column, number)
@@ -165,9 +165,9 @@ def _draw_frames(fig: Figure, grid: np.ndarray, scene: Map, numbers: Sequence[in
 
 
 def draw_whole(path: Path, maps: Film) -> None:
-    """Maps of whole films, a row each, with lines at equal values: of the truth, what was observed and the prediction.
+    """Draw contour maps of whole films, a row each: truth, observations and prediction.
 
-    **Arguments:** `path`, `maps`: of the figure, and the content of maps.h5.
+    **Arguments:** `path`, `maps`: the path of the figure, and the content of maps.h5.
     """
     shown = [q for q in quantities(maps) if len(q.axes) == 2]
     if not shown:
@@ -200,7 +200,7 @@ def draw_whole(path: Path, maps: Film) -> None:
 
 
 def _name_strip(axes: Axes, quantity: Quantity, name: str, is_last: bool) -> None:
-    """Labels of a strip, which is too low for an axis: the ends of the axis stand below the last strip."""
+    """Label a strip that is too low for an axis; the ends of the axis are below the last strip."""
     vertical, horizontal = quantity.axes
     # an end that is zero but for round-off is written as zero
     low, high = np.round(sorted(vertical.edges) / np.ptp(vertical.edges), 9) * np.ptp(vertical.edges) + 0.0
@@ -214,8 +214,8 @@ def _name_strip(axes: Axes, quantity: Quantity, name: str, is_last: bool) -> Non
 def colorbar(fig: Figure, scale: Scale, label: str, most: int = 5, **place: Any) -> Any:
     """Colour bar of a scale with `most` steps between ticks, at `cax` or beside `ax`.
 
-    A power of ten stands in its label: where matplotlib puts it, it would cover other parts of the figure. Pointed ends
-    mark values beyond the scale.
+    A power of ten is written in its label, since matplotlib's position would cover other parts of the figure. Pointed
+    ends mark values beyond the scale.
     """
     drawn = ScalarMappable(**scale.colours)
     bar = fig.colorbar(drawn, extend="both" if scale.is_clipped else "neither", **place)
@@ -233,7 +233,7 @@ def colorbar(fig: Figure, scale: Scale, label: str, most: int = 5, **place: Any)
 
 
 def draw_image(axes: Axes, quantity: Quantity, values: np.ndarray, scale: Scale) -> list[Artist]:
-    """Draw values (rows, columns) in a plane; cells of unequal size keep their sizes. Returns what was drawn."""
+    """Draw values (rows, columns) in a plane; unequal cells keep their sizes. Returns the artists."""
     vertical, horizontal = quantity.axes
     axes.grid(False)
     values = quantity.image(values)
@@ -257,7 +257,7 @@ def draw_image(axes: Axes, quantity: Quantity, values: np.ndarray, scale: Scale)
 
 
 def telling_frames(film: Film, most: int = 4) -> list[int]:
-    """Frames of the start and end of the fit, and the middle and end of the forecast; without one, evenly taken."""
+    """Frames at the start and end of the fit, and the middle and end of the forecast; without one, evenly spaced frames."""
     last = film.ts.size - 1
     if film.forecast > last or film.forecast == 0:
         return film.chosen(most)
@@ -265,9 +265,9 @@ def telling_frames(film: Film, most: int = 4) -> list[int]:
 
 
 def scales(frames: Collection[Mapping[str, np.ndarray]], signed: bool = False) -> tuple[Scale, Scale]:
-    """Scale that all frames share, by the names of their panels, and scale of those called `error`.
+    """Common scale of all frames, by the names of their panels, and scale of the panels `error`.
 
-    If values have both signs, or are `signed`, there is as much room below zero as above.
+    If values have both signs, or are `signed`, the scale is symmetric about zero.
     """
     values = np.stack([x for frame in frames for name, x in frame.items() if name != "error"])
     wrong = [frame["error"] for frame in frames if "error" in frame]
@@ -276,12 +276,12 @@ def scales(frames: Collection[Mapping[str, np.ndarray]], signed: bool = False) -
 
 
 def is_plane(quantity: Quantity) -> bool:
-    """Test for axes that are both lengths, so that a circle should look like one."""
+    """True if both axes have the same unit, so that a circle should look like one."""
     return quantity.axes[0].unit == quantity.axes[1].unit
 
 
 def aspect(quantity: Quantity) -> float:
-    """Width over height of the plane; 1.4 if the axes are not alike."""
+    """Width over height of the plane; 1.4 if the axes have different units."""
     if not is_plane(quantity):
         return 1.4
     high, wide = (abs(axis.edges[1] - axis.edges[0]) for axis in quantity.axes)
@@ -289,10 +289,10 @@ def aspect(quantity: Quantity) -> float:
 
 
 def draw_misfit(path: Path, film: Film, shown: list[Quantity]) -> None:
-    """Draw for every field the mean over the fit of prediction minus data, a map each.
+    """Draw for every field a map of the mean over the fit of prediction minus data.
 
-    The mean is in standard errors: over the root mean square of all residuals, times the root of the number of frames.
-    If the model is right it is white noise of size 1.
+    The mean is in standard errors: divided by the root mean square of all residuals, times the root of the number of
+    frames. If the model is right, it is white noise of size 1.
     """
     numbers = [n for n in film.chosen(_MISFIT_FRAMES) if n < film.forecast]
     means = [mean / (size or 1.0) for mean, size in (mean_misfit(film, quantity, numbers) for quantity in shown)]

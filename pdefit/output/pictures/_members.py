@@ -1,4 +1,4 @@
-"""Figures of many fits: histograms of their numbers, records of the worst and of typical ones, and many starts."""
+"""Figures of many fits: histograms of their scalars, records of the worst and of typical members, and starts."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,13 +35,13 @@ _TAILS = 0.01, 0.99
 
 
 class Record(NamedTuple):
-    """One record and its fit.
+    """One record with its fit.
 
     **Arguments:**
 
     - `name`, `chi2`: its name, and chi2 per value.
     - `ts`, `unit`: the times and their unit.
-    - `lines`: for each variable the observed and predicted values at these times.
+    - `lines`: the observed and predicted values of each variable at these times.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Record(NamedTuple):
 
 
 def draw_histograms(path: Path, file: Path) -> None:
-    """Histograms of the numbers over all members, with their median, and the median half width of their intervals."""
+    """Draw histograms of the scalars over all members, with their median, and the median half width of their intervals."""
     found = read_members(file)
     names = [str(n) for n in found.data_vars if f"{n}_low" in found][:_MOST_NUMBERS]
     down, across = panels_of(len(names), 4)
@@ -85,7 +85,7 @@ def draw_histograms(path: Path, file: Path) -> None:
 
 
 def draw_members(path: Path, file: Path) -> None:
-    """Records of some members beside their fits: the worst first, then typical ones; nothing if the file has no records."""
+    """Draw records of members with their fits, the worst first, then typical ones; nothing if the file has no records."""
     found = read_members(file)
     variables = [str(n).removesuffix("_predicted") for n in found.data_vars if str(n).endswith("_predicted")][:3]
     if not variables:
@@ -100,13 +100,13 @@ def draw_members(path: Path, file: Path) -> None:
 
 
 def draw_recordings(path: Path, films: Mapping[str, Path], chi2: Mapping[str, float]) -> None:
-    """Records of recordings without space beside their fits: the worst first, then typical ones; nothing without any.
+    """Draw records of non-spatial recordings with their fits, the worst first, then typical ones; nothing without any.
 
     **Arguments:**
 
-    - `path`: of the figure.
-    - `films`: for each recording the path of its fields.h5.
-    - `chi2`: for each its chi2 per value.
+    - `path`: the path of the figure.
+    - `films`: the path of each recording's fields.h5.
+    - `chi2`: chi2 per value of each recording.
     """
     records = []
     for name in _worst_and_typical({n: chi2.get(n, np.nan) for n in films}):
@@ -120,14 +120,14 @@ def draw_recordings(path: Path, films: Mapping[str, Path], chi2: Mapping[str, fl
 
 
 def _worst_and_typical(chi2: Mapping[str, float]) -> list[str]:
-    """The names with the largest chi2 first, then some from the next largest to the smallest."""
+    """Names with the largest chi2 first, then a sample from the next largest to the smallest."""
     order = sorted(chi2, key=lambda name: -chi2[name] if np.isfinite(chi2[name]) else -np.inf)
     rest = order[_WORST:]
     return [*order[:_WORST], *rest[:: max(1, len(rest) // (_MOST_MEMBERS - _WORST))]][:_MOST_MEMBERS]
 
 
 def _draw_records(path: Path, records: Sequence[Record]) -> None:
-    """A panel for each record, the first ones of which are the worst."""
+    """Draw a panel for each record; the first ones are the worst."""
     shape = panels_of(len(records), 4)
     with panel_grid(path, (7.4, 1.55 * shape[0] + 0.5), shape, sharex=True) as (fig, grid):
         for k, (axes, record) in enumerate(zip(grid.flat, records, strict=False)):
@@ -142,7 +142,7 @@ def _draw_records(path: Path, records: Sequence[Record]) -> None:
 
 
 def draw_starts(path: Path, file: Path) -> None:
-    """J of all starts from the best to the worst, and the numbers of each optimum."""
+    """Draw J of all starts from the best to the worst, and the scalars of each optimum."""
     known = {"start", "loss", "optimum", "converged", "dropped", "evaluations"}
     with rows_of(file) as table:
         names = [n for n in (table or [{}])[0] if n not in known and not n.endswith(" start")][:6]
@@ -168,6 +168,6 @@ def draw_starts(path: Path, file: Path) -> None:
 
 
 def _series(record: "xarray.DataArray", e: int) -> np.ndarray:
-    """One member's record against time, the mean over space if it has any."""
+    """One member's record against time, averaged over space if it has any."""
     one = record.isel(member=int(e))
     return one.mean([d for d in one.dims if d != "time"]).values if one.ndim > 1 else one.values

@@ -1,4 +1,4 @@
-"""Movies of fields and bodies: truth, prediction and error beside each other, encoded as H.264 in MP4.
+"""Movies of fields and bodies: truth, prediction and error side by side, encoded as H.264 in MP4.
 
 If PyAV was built without an encoder for H.264, a movie is a GIF.
 """
@@ -46,7 +46,7 @@ _MP4, _GIF = (".mp4", "libx264", "yuv420p"), (".gif", "gif", "rgb8")
 
 
 class Scene(Protocol):
-    """The content of a movie, frame by frame."""
+    """Content of a movie, frame by frame."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -54,11 +54,11 @@ class Scene(Protocol):
         ...
 
     def arrange(self, fig: Figure) -> None:
-        """Add all that is the same in every frame."""
+        """Draw everything that is the same in every frame."""
         ...
 
     def draw(self, number: int) -> list[Artist]:
-        """Draw a frame upon it; returns what was drawn."""
+        """Draw one frame; returns the artists."""
         ...
 
 
@@ -69,9 +69,9 @@ def draw_movie(path: Path, film: Film, most_frames: int = 300) -> Path:
 
     **Arguments:**
 
-    - `path`: ends in .mp4; a GIF takes its place if there is no encoder.
+    - `path`: a path that ends in .mp4; a GIF replaces it if there is no encoder.
     - `film`: the content of fields.h5.
-    - `most_frames`: most frames of the movie, evenly taken, so that it costs seconds however long a run is.
+    - `most_frames`: the largest number of frames of the movie, evenly spaced, so that it takes seconds for any run.
     """
     if film.ts.size == 0:
         raise PdefitError(f"'{film.path}' holds no frame yet; wait for the run, or resume it")
@@ -83,7 +83,7 @@ def draw_movie(path: Path, film: Film, most_frames: int = 300) -> Path:
 
 
 def has_movie(film: Film) -> bool:
-    """Test for a film with motion in space."""
+    """True if a film has motion in space."""
     return bodies(film) is not None or any(q.axes for q in quantities(film))
 
 
@@ -122,7 +122,7 @@ def _frames(film: Film, scene: Scene, numbers: Sequence[int]) -> Iterator[np.nda
 
 
 def _clock(fig: Figure, film: Film, number: int) -> list[Artist]:
-    """The time of a frame, and whether the model was fitted to it."""
+    """Draw the time of a frame, and whether the model was fitted to it."""
     told: list[Any] = [fig.text(0.012, 0.985, film.title_of(number), ha="left", va="top", fontsize=10)]
     if film.forecast < film.ts.size:
         phase, color = ("forecast", BEYOND) if number >= film.forecast else ("fit", "black")
@@ -131,11 +131,10 @@ def _clock(fig: Figure, film: Film, number: int) -> list[Artist]:
 
 
 class _Maps:
-    """Up to three fields on a plane, each in a row: truth, prediction and error.
+    """Scene of up to three fields on a plane, each in a row: truth, prediction and error.
 
-    Predictions of which nothing is known share a row, the last.
-    Of long planes only the first field is shown, with the panels below each other. Vectors are arrows upon the fields,
-    and their components have no rows of their own.
+    Predictions without a reference share the last row. For long planes only the first field is shown, with its panels
+    one below the other. Vectors are arrows over the fields, and their components have no rows.
     """
 
     def __init__(self, film: Film):
@@ -169,7 +168,7 @@ class _Maps:
                 self._label(fig, one, panels, is_first=r == 0)
 
     def _label(self, fig: Figure, one: Map, panels: Sequence[Axes], is_first: bool) -> None:
-        """Names, axes and colour bars of the panels of a field."""
+        """Label the panels of a field with names, axes and colour bars."""
         quantity, arrows = one.quantity, one.arrows
         for axes, name in zip(panels, one.names, strict=True):
             axes.set(xlabel=quantity.axes[1].label, ylabel=quantity.axes[0].label)
@@ -206,9 +205,9 @@ def write_movie(path: Path, frames: Iterator[np.ndarray], count: int) -> Path:
 
     **Arguments:**
 
-    - `path`: of the movie; its suffix becomes .mp4 or .gif.
+    - `path`: the path of the movie; its suffix becomes .mp4 or .gif.
     - `frames`: bytes (height, width, 3).
-    - `count`: number of frames.
+    - `count`: the number of frames.
     """
     rate = int(min(max(round(count / _SECONDS), _SLOWEST), _FASTEST))
     suffix, codec, pixels = _MP4 if _MP4[1] in av.codecs_available else _GIF

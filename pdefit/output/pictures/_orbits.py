@@ -1,4 +1,4 @@
-"""Bodies in the plane of their two widest axes: positions in a frame, paths until then, and errors."""
+"""Bodies in the plane of their two widest axes: positions in a frame, paths so far, and errors."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,16 +24,16 @@ _RING: dict[str, Any] = {"ls": "", "marker": "o", "ms": 7, "mfc": "none", "mec":
 
 
 class Orbits:
-    """Bodies that move, of which any frame can be drawn.
+    """Moving bodies, with any frame to be drawn.
 
-    Predicted bodies are points at the end of their wide, coloured way. True (or observed) ones are rings at the end of a
-    thin, black one. The inner bodies are shown a second time if the outer ones are much further away.
+    Predicted bodies are points at the end of their wide, coloured path. True (or observed) ones are rings at the end of
+    a thin, black path. The inner bodies are shown a second time if the outer ones are much further away.
 
     **Arguments:**
 
     - `film`, `moving`: the film, and its bodies.
-    - `numbers`: the frames that are drawn.
-    - `tail`: the length of a way, as a fraction of the film.
+    - `numbers`: the indices of the frames to draw.
+    - `tail`: the length of a path, as a fraction of the film.
     """
 
     def __init__(self, film: Film, moving: Bodies, numbers: Sequence[int], tail: float = 1.0):
@@ -54,7 +54,7 @@ class Orbits:
         return 0.3 + 4.2 * len(self._views) + (1.1 if len(self._moving.names) <= _NAMED else 0.0), 4.4
 
     def arrange(self, fig: Figure) -> None:
-        """Axes of a figure, or of a part of it, and a legend beside them."""
+        """Make the axes of a figure, or of a part of it, with a legend."""
         self._panels = list(fig.subplots(1, len(self._views), squeeze=False)[0])
         unit = self._moving.field.unit
         across, up = (with_unit(self._moving.axis_names[i], unit) for i in self._plane)
@@ -71,7 +71,7 @@ class Orbits:
             last.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
 
     def draw(self, number: int) -> list[Artist]:
-        """Draw a frame upon the axes; returns what was drawn."""
+        """Draw a frame on the axes; returns the artists."""
         end = self.numbers.index(number) + 1
         passed = slice(max(0, end - self._tail), end)
         drawn = []
@@ -86,7 +86,7 @@ class Orbits:
         return drawn
 
     def _ways(self, axes: Axes, ways: np.ndarray, colors: list[str], zorder: float, size: float) -> list[Artist]:
-        """Ways (frames, n, 2) of bodies: lines, or dots if frames lie too far apart to join them."""
+        """Draw paths (frames, n, 2) of bodies: as lines, or as dots if frames are too far apart."""
         every = [*zip(ways.swapaxes(0, 1), colors, self._dotted, strict=True)]
         lines = [(way, color) for way, color, is_dotted in every if not is_dotted]
         found = LineCollection([way for way, _ in lines], colors=[c for _, c in lines], lw=size, zorder=zorder)
@@ -96,7 +96,7 @@ class Orbits:
 
 
 def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
-    """Draw the last frame with all of the way until then, and the distance of truth and prediction over time."""
+    """Draw the last frame with the whole path, and the distance between truth and prediction over time."""
     last = film.ts.size - 1
     orbits = Orbits(film, moving, [last])
     is_compared = orbits.true is not None
@@ -111,7 +111,7 @@ def draw_orbits(path: Path, film: Film, moving: Bodies) -> None:
 
 
 def _errors(axes: Axes, film: Film, moving: Bodies, orbits: Orbits) -> None:
-    """Draw the distance of each body from its first position, over time."""
+    """Draw the distance between prediction and truth of each body, over time."""
     off = np.linalg.norm(orbits.predicted - orbits.true, axis=-1)
     if np.any(off > 0):
         axes.set_yscale("log")
@@ -124,7 +124,7 @@ def _errors(axes: Axes, film: Film, moving: Bodies, orbits: Orbits) -> None:
 
 
 def windows(ways: np.ndarray) -> list[tuple[float, float, float]]:
-    """Squares (x, y, half side) that show all orbits, and the inner ones if these would be too small.
+    """Squares (x, y, half side) that show all orbits, and the inner ones if they would be too small.
 
     **Arguments:**
 
@@ -144,12 +144,12 @@ def windows(ways: np.ndarray) -> list[tuple[float, float, float]]:
 
 
 def color_of(k: int) -> str:
-    """Colour of body number k."""
+    """Colour of the body with index k."""
     return COLORS[k % len(COLORS)]
 
 
 def turns_too_fast(way: np.ndarray) -> bool:
-    """Test for frames of an orbit (frames, 2) that lie too far apart to join them."""
+    """True if the frames of an orbit (frames, 2) are too far apart to be joined by lines."""
     steps = np.diff(way, axis=0)
     a, b = steps[:-1], steps[1:]
     turn = np.abs(np.arctan2(a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0], (a * b).sum(axis=1)))

@@ -1,4 +1,4 @@
-"""Points of frames with a sign, such as phase singularities, upon the maps of fields."""
+"""Signed points of frames, such as phase singularities, on the maps of fields."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _FACES = {True: "white", False: "black"}
 
 
 def draw_points(axes: Axes, film: Film, quantity: Quantity, panel: str, number: int) -> list[Artist]:
-    """Draw the points of a frame that lie in the plane of a quantity; returns what was drawn."""
+    """Draw the points of a frame that lie in the plane of a quantity; returns the artists."""
     columns, drawn = film.points.get(panel, {}), list[Any]()
     vertical, horizontal = (axis.name for axis in quantity.axes)
     if quantity.view or {vertical, horizontal} != {*columns} - {"frame", _sign(film)}:
@@ -29,12 +29,12 @@ def draw_points(axes: Axes, film: Film, quantity: Quantity, panel: str, number: 
 
 
 def name_points(fig: Figure, film: Film, x: float, y: float, **place: Any) -> None:
-    """Say which sign each circle stands for, at a place in units of the figure."""
+    """Draw a legend of the signs of the circles, at a position in units of the figure."""
     if film.points:
         text = f"{_sign(film)}:  \N{WHITE CIRCLE} +   \N{BLACK CIRCLE} \N{MINUS SIGN}"
         fig.text(x, y, text, va="center", fontsize=8, **place)
 
 
 def _sign(film: Film) -> str:
-    """The name of the last column, whose sign is shown."""
+    """Name of the last column, whose sign is shown."""
     return next(([*columns][-1] for columns in film.points.values()), "")

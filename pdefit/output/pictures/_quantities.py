@@ -1,4 +1,4 @@
-"""Quantities of a film that can be drawn: fields on zero, one or two axes, and bodies that move."""
+"""Drawable quantities of a film: fields on zero, one or two axes, and moving bodies."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
@@ -46,29 +46,29 @@ class Axis:
 
 
 class View(Protocol):
-    """The image of fields that a plugin draws. Frames of fields are arrays as in the film, `points` are its values there."""
+    """Interface of an image that a plugin makes of fields. Frames have the film's arrays; `points` maps them to the image's."""
 
     @property
     def axes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of the rows and columns of the image, in equal steps."""
+        """Positions of the rows and columns of the image, evenly spaced."""
         ...
 
     @property
     def label(self) -> str:
-        """The text below the image."""
+        """Text below the image."""
         ...
 
     @property
     def coarse(self) -> "View":
-        """A view with fewer pixels, from which arrows are taken."""
+        """A view with fewer pixels, for arrows."""
         ...
 
     def points(self, values: np.ndarray) -> np.ndarray:
-        """The values of a frame of a scalar that the image is made of."""
+        """Values of a scalar's frame at the points of the image."""
         ...
 
     def curl(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The curl of a vector with components along the two axes, at the same points."""
+        """Curl of a vector with components along the two axes, at the same points."""
         ...
 
     def across(self, horizontal: bool, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -80,26 +80,27 @@ class View(Protocol):
         ...
 
     def draw(self, axes: Axes, image: AxesImage | QuadMesh) -> list[Artist]:
-        """Finish a map by all that surrounds the image; returns the image and all else that was drawn."""
+        """Draw the surroundings of the image; returns the image and all other artists."""
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Quantity:
-    """A field, or a part of it, over no axis, one (n,) or two (rows, columns).
+    """A drawable quantity: scalar, line (n,) or image (rows, columns).
 
     **Arguments:**
 
     - `field`: the field.
-    - `name`: of the quantity, for labels.
-    - `select`: index of the part (a label, the middle of a third axis); `note` names it.
+    - `name`: the name of the quantity, for labels.
+    - `select`: the index of the part (a label, the middle of a third axis); `note` names it.
     - `axes`: its axes.
-    - `flip`: exchanges the two axes, so that columns run along x, or along the longer side.
-    - `arrows`: the components, along the horizontal and the vertical axis, of the vector that is drawn upon it; without
-      them that of its plane is.
-    - `parts`, `combined`: of what is not stored the quantities from which it is made, and how a frame is made from theirs.
-    - `is_signed`: test for a quantity whose colour scale has zero in its middle.
-    - `view`: of a plugin, whose image has these axes; frames are values at its points.
+    - `flip`: whether the two axes are exchanged, so that columns run along x, or along the longer side.
+    - `arrows`: the components, along the horizontal and the vertical axis, of the vector drawn over it; by default the
+      vector in its plane.
+    - `parts`, `combined`: for a derived quantity, the quantities that it is made of, and the function that combines
+      frames.
+    - `is_signed`: whether its colour scale is symmetric about zero.
+    - `view`: a plugin's view, whose image has these axes; frames are values at its points.
     """
 
     field: Field
@@ -119,22 +120,22 @@ class Quantity:
         return with_unit(self.name, self.field.unit)
 
     def label_of(self, panel: str, between: str = " ") -> str:
-        """Label of a panel: name and unit of the quantity, or of its error; `between` stands before the name then."""
+        """Label of a panel: name and unit of the quantity, or of its error; `between` then precedes the name."""
         return with_unit(f"error of{between}{self.name}", self.field.unit) if panel == "error" else self.label
 
     @property
     def panels(self) -> list[str]:
-        """Names of the panels that are drawn beside each other."""
+        """Names of the panels drawn side by side."""
         reference = self.field.reference
         return ["prediction"] if reference is None else [NAMES[reference], "prediction", "error"]
 
     @property
     def slug(self) -> str:
-        """Name as a part of a file name."""
+        """Name for a part of a file name."""
         return "".join(c if c.isascii() and c.isalnum() else "_" for c in self.name)
 
     def frames(self, film: Film, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
-        """Frames in float64, in the order of `axes`; infinite values are missing, too."""
+        """Frames in float64, in the order of `axes`; infinite values count as missing."""
         if self.combined is not None:
             yield from map(self.combined, *(part.frames(film, kind, numbers) for part in self.parts))
             return
@@ -143,11 +144,11 @@ class Quantity:
             yield part.T if self.flip else part
 
     def image(self, values: np.ndarray) -> np.ndarray:
-        """A frame, or the difference of two, on the axes."""
+        """A frame, or the difference of two, as an image on the axes."""
         return values if self.view is None else self.view.image(values)
 
     def at(self, values: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """A frame at other positions in its plane, by linear interpolation along both axes, which goes on outside."""
+        """A frame at other positions in its plane, by linear interpolation along both axes, with extrapolation outside."""
         for i, (axis, places) in enumerate(zip(self.axes, (rows, columns), strict=True)):
             below = np.clip(np.searchsorted(axis.values, places) - 1, 0, axis.values.size - 2)
             low, high = axis.values[below], axis.values[below + 1]
@@ -158,12 +159,12 @@ class Quantity:
     def compared(
         self, film: Film, numbers: Sequence[int], names: Sequence[str] | None = None
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Frames by the names of their panels; the error is the prediction's relative to the first.
+        """Frames by the names of their panels; the error is prediction minus the first panel.
 
         **Arguments:**
 
-        - `film`, `numbers`: the film, and which frames.
-        - `names`: of the panels (default: all of `panels`).
+        - `film`, `numbers`: the film, and the indices of the frames.
+        - `names`: the names of the panels (default: all of `panels`).
         """
         names = self.panels if names is None else names
         kinds = {name: kind for kind, name in NAMES.items() if name in names}
@@ -176,7 +177,7 @@ class Quantity:
 
 @dataclasses.dataclass(frozen=True)
 class Bodies:
-    """Bodies that move: positions (n, 2 or 3) with the names of bodies and axes."""
+    """Moving bodies: positions (n, 2 or 3) with the names of bodies and axes."""
 
     field: Field
     names: tuple[str, ...]
@@ -204,7 +205,7 @@ def bodies(film: Film) -> Bodies | None:
 
 
 def widest(positions: np.ndarray) -> list[int]:
-    """Indices of the two axes along which bodies spread most."""
+    """Indices of the two axes with the largest spread of bodies."""
     spread = np.ptp(np.nan_to_num(positions), axis=(0, 1))
     return sorted(np.argsort(-spread, kind="stable")[:2].tolist())
 
@@ -212,8 +213,8 @@ def widest(positions: np.ndarray) -> list[int]:
 def quantities(film: Film) -> list[Quantity]:
     """All quantities with a prediction, observed ones first; vectors and lists of species are split into components.
 
-    Components of vectors in a plane come late, because arrows show them on the maps of other fields. What is derived from
-    the state comes last.
+    Components of vectors in a plane come late, because arrows show them on the maps of other fields. Derived fields
+    come last.
     """
     fields = sorted(
         film.fields.values(), key=lambda f: (f.name in film.derived, f.vector != "", "observed" not in f.kinds)
@@ -222,7 +223,7 @@ def quantities(film: Film) -> list[Quantity]:
 
 
 def vorticity(right: Quantity, up: Quantity) -> Quantity:
-    """The vorticity of a vector with components along the horizontal and the vertical axis of a plane, at cell centres."""
+    """Vorticity of a vector with components along the horizontal and the vertical axis of a plane, at cell centres."""
     axes, parts = (right.axes[0], up.axes[1]), (right, up)
     places = [axis.values for axis in axes]
 
@@ -234,7 +235,7 @@ def vorticity(right: Quantity, up: Quantity) -> Quantity:
 
 
 def curl_of(vector: tuple[Quantity, Quantity], axes: tuple[Axis, ...], length: str, **made: Any) -> Quantity:
-    """The curl of a vector, with the unit of a rate where the unit of the vector has the length."""
+    """Curl of a vector; its unit is a rate if the unit of the vector contains the length."""
     first, second = (part.field for part in vector)
     unit = first.unit.removeprefix(length) if first.unit.startswith(f"{length}/") else first.unit
     unit = f"1{unit}" if unit.startswith("/") else unit if length == "1" else f"{unit}/{length}"
@@ -271,19 +272,19 @@ def _parts(field: Field) -> list[Quantity]:
 
 
 def _axis_name(field: Field, dim: str) -> str:
-    """The name of an axis of positions, without that of the faces or of the raster that it belongs to."""
+    """Name of an axis of positions, without suffixes of faces or rasters."""
     own = f"{field.name}_" if field.coords[dim].dtype.kind == "f" else ""
     return dim.removesuffix("_face").removeprefix(own)
 
 
 def _is_list(field: Field, dim: str) -> bool:
-    """Test for an axis that lists things (species, components) rather than places."""
+    """True if an axis lists items (species, components) rather than positions."""
     values = field.coords[dim]
     return values.dtype.kind in "US" or (dim.startswith(f"{field.name}_") and int(np.prod(field.shape)) <= _FEW)
 
 
 def _rows_are_columns(first: Axis, second: Axis) -> bool:
-    """Test for a first axis that should run to the right: x, or a much longer side. Heights z run upwards."""
+    """True if the first axis should run to the right: x, or a much longer side. Heights z run upwards."""
     if "z" in (first.name, second.name):
         return second.name == "z"
     if first.unit == second.unit:

@@ -1,4 +1,4 @@
-"""Recordings beside each other: the same frame of each, what was observed above and what the model predicts below."""
+"""Recordings side by side: one frame of each, observations above and predictions below."""
 
 import contextlib
 import dataclasses
@@ -23,16 +23,16 @@ def recordings_figure(
     number: int | None = None,
     quantity: str | None = None,
 ) -> None:
-    """Draw a small panel for each recording, with the same colours and arrows in all of them; nothing without maps.
+    """Draw a small panel for each recording, with common colours and arrows; nothing without maps.
 
     **Arguments:**
 
-    - `paths`: for each recording the path of its fields.h5.
-    - `out`: of the figure.
-    - `own`: for each recording the numbers that it alone has, such as its orientation. By them a plugin shows all
-      recordings from one side.
-    - `number`: of the frame; by default the middle of the first recording's fit.
-    - `quantity`: its name; by default the first that maps show.
+    - `paths`: the path of each recording's fields.h5.
+    - `out`: the path of the figure.
+    - `own`: the own scalars of each recording, such as its orientation. With them a plugin shows all recordings from
+      one side.
+    - `number`: the index of the frame; by default the middle of the first recording's fit.
+    - `quantity`: its name; by default the first one shown as a map.
     """
     with contextlib.ExitStack() as stack:
         films = {name: stack.enter_context(open_film(path)) for name, path in paths.items()}
@@ -81,7 +81,7 @@ def recordings_figure(
 
 
 def _named(film: Film, name: str | None, own: Mapping[str, float] | None, like: View | None = None) -> Quantity:
-    """The quantity of a map by its name, or the first."""
+    """The quantity of a map by name, or the first one."""
     found = {q.name: q for q in planes(film, own, like, measured=True)}
     if name is not None and name not in found:
         raise unknown("quantity", name, found)

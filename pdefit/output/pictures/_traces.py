@@ -1,4 +1,4 @@
-"""Values over time: of fields at a few places, of bodies, of diagnostics, of residuals, and of the error of a forecast."""
+"""Values over time: of fields at some points, bodies, diagnostics and residuals, and the error of a forecast."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -49,10 +49,10 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 
 def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Draw values over time at places where a field changes most, far from each other.
+    """Draw values over time at the points where a field changes most, far from each other.
 
-    One quantity fills a page of four places. Of several, each has a row of three, or one panel where all places are
-    alike.
+    A single quantity fills a page with four points. Several quantities have a row of three each, or one panel if all
+    points are alike.
     """
     shown = shown[:_MOST_ROWS]
     found = [probes(film, q, _PLACES if len(shown) == 1 else 3) for q in shown]
@@ -74,9 +74,9 @@ def draw_traces(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
 
 
 def draw_components(path: Path, film: Film, shown: Sequence[Quantity]) -> None:
-    """Draw quantities without space over time, and beside each the error of its prediction.
+    """Draw quantities without spatial axes over time, each with the error of its prediction.
 
-    What an instrument measured has error bars, and beside it the residuals with a band of one standard deviation.
+    Measured quantities have error bars, and residuals with a band of one standard deviation.
     """
     shown = shown[:_MOST_LINES]
     shape = len(shown), 1 + any(q.field.reference for q in shown)
@@ -122,7 +122,7 @@ def draw_body_traces(path: Path, film: Film, moving: Bodies) -> None:
 
 
 def draw_diagnostics(path: Path, film: Film) -> None:
-    """Draw the diagnostics of a film, a panel for each quantity, which is the first word of their names."""
+    """Draw the diagnostics of a film, with a panel for each quantity, the first word of their names."""
     panels: dict[str, list[str]] = {}
     for name in film.diagnostics:
         panels.setdefault(name.partition("_")[0], []).append(name)
@@ -140,7 +140,7 @@ def draw_diagnostics(path: Path, film: Film) -> None:
 
 
 def _draw_members(axes: Axes, film: Film, quantity: str, members: list[str], kinds: list[str]) -> None:
-    """Curves of all members of a quantity, each in its colour."""
+    """Draw curves of all members of a quantity, each in its colour."""
     values = []
     for k, name in enumerate(members):
         for kind in kinds:
@@ -156,7 +156,7 @@ def _draw_members(axes: Axes, film: Film, quantity: str, members: list[str], kin
 
 
 def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
-    """Draw residuals in standard deviations, a panel for each variable or body; the band is the noise."""
+    """Draw residuals in standard deviations, with a panel for each variable or body; the band is the noise."""
     ts, columns = read_series(table)
     ts, time_unit = readable_times(ts, time_unit)
     panels = [*dict.fromkeys(name.partition("[")[0] for name in columns)]
@@ -175,7 +175,7 @@ def draw_residuals(path: Path, table: Path, time_unit: str) -> None:
 
 
 def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: str) -> None:
-    """Draw the error of the forecast (full) and of the baseline (dashed)."""
+    """Draw the error of the forecast (solid) and of the baseline (dashed)."""
     ts, columns = read_series(table)
     ts, time_unit = readable_times(ts, time_unit)
     positive = {name: np.where(values > 0, values, np.nan) for name, values in columns.items()}
@@ -195,9 +195,9 @@ def draw_forecast(path: Path, table: Path, time_unit: str, unit: str, baseline: 
 
 
 def probes(film: Film, quantity: Quantity, count: int = _PLACES) -> list[tuple[int, ...]]:
-    """Indices of places where a field changes most in time, each far from the others, `count` at most.
+    """Indices of at most `count` points where a field changes most in time, far from each other.
 
-    There is one place where the field is the same everywhere.
+    There is one point if the field is uniform.
     """
     look = np.stack(list(quantity.frames(film, "predicted", film.chosen(_LOOKED_AT))))
     look = np.where(np.isfinite(look), look, 0.0)
@@ -220,7 +220,7 @@ def probes(film: Film, quantity: Quantity, count: int = _PLACES) -> list[tuple[i
 
 
 def _series(film: Film, quantity: Quantity, places: list[tuple[int, ...]]) -> tuple[dict[str, np.ndarray], list[int]]:
-    """Values (frames, places) of every kind, and the numbers of the frames."""
+    """Values (frames, points) of every kind, and the indices of the frames."""
     numbers = film.chosen(film.ts.size if film.is_small(quantity.field.name) else _MOST_FRAMES)
     # without an axis the one place is ()
     index = tuple(np.asarray(i, int) for i in zip(*places, strict=True)) or (None,)
@@ -229,7 +229,7 @@ def _series(film: Film, quantity: Quantity, places: list[tuple[int, ...]]) -> tu
 
 
 def draw_kinds(axes: Axes, film: Film, ts: np.ndarray, values: Mapping[str, np.ndarray], **predicted: Any) -> None:
-    """Observed (dots), true (thin) and predicted values over time; `predicted` changes the look of the last."""
+    """Draw observed (dots), true (thin) and predicted values over time; `predicted` styles the last."""
     for kind, look in looks(values, **predicted).items():
         # a single frame is drawn as a dot, because it makes no line
         look |= {"marker": "o"} if ts.size == 1 and kind == "predicted" else {}
@@ -247,7 +247,7 @@ def _place(quantity: Quantity, place: tuple[int, ...]) -> str:
 def _over_time(
     path: Path, film: Film, height: float, shape: tuple[int, int], kinds: Set[str], predicted: Any = None, **shared: Any
 ) -> Iterator[Any]:
-    """Grid of panels with the time below the last row, and a legend; a simulation alone needs none."""
+    """Grid of panels with the time below the last row, and a legend, which a simulation alone does not need."""
     with panel_grid(path, (7.0, height), shape, sharex=True, **shared) as (fig, grid):
         yield grid
         label_lowest(grid, with_unit("time", film.time_unit))

@@ -1,4 +1,4 @@
-"""Vectors in a plane: arrows upon the maps of other fields, and the vorticity where there is no other field."""
+"""Vectors in a plane: arrows on the maps of other fields, and the vorticity if there is no other field."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,15 +23,15 @@ _LONGEST = 1.6
 
 @dataclasses.dataclass(frozen=True)
 class Arrows:
-    """A vector as arrows at points of a plane that are equally far apart.
+    """A vector as arrows at evenly spaced points of a plane.
 
     **Arguments:**
 
     - `film`: the film.
     - `parts`: the components along the horizontal and the vertical axis of the plane.
     - `rows`, `columns`: the positions of the points.
-    - `size`: the size of the vector that the longest arrow stands for, the same in all panels and at all times.
-    - `width`: of the arrows, in units of their distance.
+    - `size`: the magnitude of the longest arrow, the same in all panels and at all times.
+    - `width`: the width of the arrows, in units of their distance.
     """
 
     film: Film
@@ -43,7 +43,7 @@ class Arrows:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kinds that both components have, by the name of the panel. Errors have no arrows."""
+        """Kinds common to both components, by the name of the panel. Errors have no arrows."""
         return {NAMES[k]: k for k in self.parts[0].field.kinds if k in self.parts[1].field.kinds}
 
     def frames(self, kind: str, numbers: Sequence[int]) -> Iterator[np.ndarray]:
@@ -53,12 +53,12 @@ class Arrows:
             yield np.stack([p.at(x, self.rows, self.columns) for p, x in zip(self.parts, values, strict=True)])
 
     def draw(self, axes: Axes, values: np.ndarray, is_dark: bool = False) -> Any:
-        """Draw the arrows upon a map.
+        """Draw the arrows on a map.
 
         **Arguments:**
 
         - `axes`, `values`: the panel, and both components, (2, rows, columns).
-        - `is_dark`: whether the arrows are dark, for a scale with a white middle, which is light all over.
+        - `is_dark`: whether the arrows are dark, for a scale with a white middle, which is light everywhere.
         """
         step = np.diff(self.rows if self.rows.size > self.columns.size else self.columns).max()
         look = {"angles": "xy", "scale_units": "xy", "scale": self.size / (_LONGEST * step), "pivot": "mid"}
@@ -69,12 +69,12 @@ class Arrows:
         )  # fmt: skip
 
     def name(self, axes: Axes, x: float, y: float, **place: Any) -> None:
-        """Draw an arrow of round length, with the size of the vector that it stands for.
+        """Draw an arrow as legend, labelled with its magnitude, a round number.
 
         **Arguments:**
 
         - `axes`: a panel.
-        - `x`, `y`: the place, in units of the panel unless `place` says otherwise, as of matplotlib's `quiverkey`.
+        - `x`, `y`: the position, in units of the panel unless `place` says otherwise, as in matplotlib's `quiverkey`.
         """
         power = 10.0 ** np.floor(np.log10(self.size))
         length = max(n * power for n in (1, 2, 5) if n * power <= self.size)
@@ -87,16 +87,16 @@ class Arrows:
 
 
 def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: float) -> Arrows | None:
-    """The arrows of the vector of a vorticity, or else the first in the plane of a scalar.
+    """Arrows of a vorticity's vector, or else of the first vector in the plane of a scalar.
 
     None for a component, or if nothing moves.
 
     **Arguments:**
 
     - `film`: the film.
-    - `quantity`: the scalar that is drawn.
-    - `numbers`: the frames from which the scale of the arrows is chosen.
-    - `width`: of a panel, in inches.
+    - `quantity`: the scalar to draw.
+    - `numbers`: the frames that determine the scale of the arrows.
+    - `width`: the width of a panel, in inches.
     """
     there = [quantity.arrows] if quantity.arrows else _vectors(quantities(film))
     found = [v for v in there if _names(v[0]) == _names(quantity) and not quantity.note]
@@ -118,11 +118,11 @@ def arrows_on(film: Film, quantity: Quantity, numbers: Sequence[int], width: flo
 def planes(
     film: Film, own: Mapping[str, float] | None = None, like: View | None = None, measured: bool = False
 ) -> list[Quantity]:
-    """Fields on a plane, after the vorticities of vectors, and images of the fields that a plugin draws.
+    """Fields on a plane, preceded by vorticities of vectors, and by images of fields drawn by plugins.
 
-    Vorticities are of vectors without a scalar in their plane, and of derived ones.
+    Vorticities are shown for vectors without a scalar in their plane, and for derived vectors.
 
-    **Arguments:** as of `viewed`.
+    **Arguments:** as in `viewed`.
     """
     shown = [q for q in quantities(film) if len(q.axes) == 2 and not q.field.view]
     scalars = [_names(q) for q in shown if not q.field.vector and q.field.name not in film.derived]
@@ -137,7 +137,7 @@ def without_components(shown: Sequence[Quantity]) -> list[Quantity]:
 
 
 def _vectors(shown: Sequence[Quantity]) -> list[tuple[Quantity, Quantity]]:
-    """Components along the horizontal and the vertical axis of the same plane, whose axes are lengths that increase."""
+    """Pairs of components along the horizontal and the vertical axis of a plane whose axes are increasing lengths."""
     found: dict[tuple[str, ...], dict[str, Quantity]] = {}
     for q in shown:
         if len(q.axes) == 2 and q.field.vector and not q.note and q.axes[0].unit == q.axes[1].unit:

@@ -1,4 +1,4 @@
-"""Images of fields that plugins draw: vorticities of vectors, and scalars."""
+"""Images of fields drawn by plugins: vorticities of vectors, and scalars."""
 
 import dataclasses
 import functools
@@ -12,15 +12,15 @@ from pdefit.output.pictures._quantities import Axis, Quantity, View, curl_of, qu
 def viewed(
     film: Film, own: Mapping[str, float] | None = None, like: View | None = None, measured: bool = False
 ) -> list[Quantity]:
-    """Images of the fields whose coordinates name the plugin that draws them, vorticities first.
+    """Images of the fields whose coordinates name a plugin that draws them, vorticities first.
 
     **Arguments:**
 
     - `film`: the film.
-    - `own`: the numbers that this recording alone has, such as its orientation; by default none.
-    - `like`: the view of another recording, from whose side this one is shown; by default the plugin chooses it.
-    - `measured`: whether vorticities have all kinds of their vectors; else they are the derived ones of the system, if it has
-      some.
+    - `own`: the own scalars of this recording, such as its orientation; default none.
+    - `like`: the view of another recording, whose side is used for this one; by default the plugin chooses it.
+    - `measured`: whether vorticities have all kinds of their vectors; otherwise the system's derived ones are used, if
+      there are any.
     """
     every = [q for q in quantities(film) if q.field.view]
     vectors: dict[tuple[str, ...], dict[str, Quantity]] = {}

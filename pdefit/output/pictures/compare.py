@@ -1,4 +1,4 @@
-"""The page compare.html: runs of the same data beside each other, and what each of them leaves unexplained."""
+"""The page compare.html: runs of the same data side by side, with their residuals."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -26,8 +26,8 @@ class Misfit(NamedTuple):
 
     **Arguments:**
 
-    - `quantity`: its axes are those of the values: a plane, a line and time, or time alone.
-    - `values`: prediction minus data; on a plane their mean over time, times the root of the number of frames.
+    - `quantity`: a quantity with the axes of the values: a plane, a line and time, or time alone.
+    - `values`: prediction minus data; on a plane the mean over time, times the root of the number of frames.
     - `size`: the root mean square of prediction minus data, in the unit of the quantity.
     """
 
@@ -37,7 +37,7 @@ class Misfit(NamedTuple):
 
 
 def misfits(film: Film, numbers: Sequence[int]) -> dict[str, Misfit]:
-    """Misfits of a film in each observed quantity at some frames, by its name with its unit."""
+    """Misfits of a film in each observed quantity at some frames, by name with unit."""
     ts, unit = readable_times(film.ts[numbers], film.time_unit)
     out: dict[str, Misfit] = {}
     every = [*planes(film), *(q for q in quantities(film) if len(q.axes) < 2)]
@@ -57,13 +57,13 @@ def misfits(film: Film, numbers: Sequence[int]) -> dict[str, Misfit]:
 
 
 def write_compare_page(path: Path, runs: Mapping[str, Mapping[str, Misfit]], **content: Any) -> None:
-    """Write the page, which needs no other file but the reports that it links.
+    """Write the page, which needs no other file except the linked reports.
 
     **Arguments:**
 
-    - `path`: of the page.
-    - `runs`: the misfits of each run by the name of the run.
-    - `content`: what the template shows beside the figure.
+    - `path`: the path of the page.
+    - `runs`: the misfits of each run, by name.
+    - `content`: further entries of the template.
     """
     names = [name for name in next(iter(runs.values())) if all(name in of for of in runs.values())][:_MOST_COLUMNS]
     drawn = [embedded_figure(lambda p: _draw(p, runs, names), "residuals of all runs", "")] if names else []
@@ -71,7 +71,7 @@ def write_compare_page(path: Path, runs: Mapping[str, Mapping[str, Misfit]], **c
 
 
 def _draw(path: Path, runs: Mapping[str, Mapping[str, Misfit]], names: Sequence[str]) -> None:
-    """Residuals: a row for each run, and a column with one scale for each quantity."""
+    """Draw residuals: a row for each run, and a column with a common scale for each quantity."""
     size = len(names) * (_ACROSS + 0.5) + 0.4, len(runs) * (_ACROSS / _SHAPE + 0.3) + 1.0
     with panel_grid(path, size, (len(runs), len(names))) as (fig, grid):
         for column, name in zip(grid.T, names, strict=True):

@@ -1,4 +1,4 @@
-"""Figure of a design: intervals to expect, the gain of one more frame or place, and the cadence."""
+"""Figure of a design: expected intervals, the gain of one more frame or place, and the cadence."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _ROWS, _LINES = 16, 6
 
 
 def draw_design(panels: Sequence[Axes], found: Record) -> None:
-    """Draw the intervals as bars, and what one more frame, another cadence and a second look at a place make of one of them.
+    """Draw the expected intervals, and the shortening of the target's interval by further observations.
 
     **Arguments:**
 
@@ -57,7 +57,7 @@ DESIGN = Picture(
 
 
 def _widest(intervals: list[Record], target: int) -> list[int]:
-    """The numbers of the intervals that are drawn: undetermined ones and the widest first, and the target."""
+    """Indices of the drawn intervals: undetermined ones and the widest first, and the target."""
     order = sorted(
         range(len(intervals)), key=lambda k: (intervals[k]["half"] is not None, -(intervals[k]["half"] or 0))
     )
@@ -116,7 +116,7 @@ def _frames(axes: Axes, found: Record, names: list[str], target: int) -> None:
 
 
 def _colours(names: list[str], target: int) -> dict[int, str]:
-    """The target and some others with a colour each."""
+    """Colours of the target and some other unknowns."""
     others = [k for k in range(len(names)) if k != target][: _LINES - 1]
     return {target: GOOD} | dict(zip(others, [c for c in COLORS[2:] if c != GOOD], strict=False))
 
@@ -142,7 +142,7 @@ def _cadence(axes: Axes, found: Record, names: list[str], target: int) -> None:
 
 
 def _best_places(candidates: list[Record], target: int) -> list[Record]:
-    """The places of the variable that gains most, those along one or two axes only."""
+    """Candidate places of the variable with the largest gain, if they lie along one or two axes."""
     places = [c for c in candidates if c["kind"] == "place" and not c["second"] and c["shrink"][target] is not None]
     if not places:
         return []
@@ -186,7 +186,7 @@ def _places(axes: Axes, places: list[Record], target: int, name: str) -> None:
 
 
 def _others(axes: Axes, found: Record, target: int) -> None:
-    """Bars of the interval with a second look at each field, and with a repeat."""
+    """Draw bars of the interval with a second observation of each field, and with a repeated recording."""
     rows = [c for c in found["candidates"] if c["kind"] in ("field", "recording") and not c["second"]][:8]
     _bars(axes, rows, target, found["target"])
     axes.set_title("One variable, or all, once more", fontsize=9)

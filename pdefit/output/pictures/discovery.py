@@ -1,4 +1,4 @@
-"""Figure of formulas found in the place of learned terms: their misfit over their number of terms."""
+"""Figure of formulas for learned terms: misfit against number of terms."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ _WIDE = 10.0
 
 
 def draw_discovery(panels: Sequence[Axes], found: Record) -> None:
-    """Draw what every set of terms leaves unexplained over its number of terms, and how it predicts frames that were kept.
+    """Draw the criterion of every set of terms against its number of terms, and its error at held-out frames.
 
-    A line joins the best sets of each number of terms. The set that was taken is marked, and so is the difference of the
-    criterion within which sets are not told apart.
+    A line joins the best sets of each number of terms. The chosen set is marked, and so is the difference of the
+    criterion within which sets are not distinguished.
 
     **Arguments:**
 
@@ -42,7 +42,7 @@ def draw_discovery(panels: Sequence[Axes], found: Record) -> None:
 
 
 def _ahead(found: Record) -> bool:
-    """A test for sets whose predictions of frames that were kept are known."""
+    """True if predictions at held-out frames are known."""
     return any(one["held_out"] is not None for one in found["sets"])
 
 

@@ -1,4 +1,4 @@
-"""The outcome of drawing a run: pictures, and the reasons for missing ones."""
+"""Result of drawing a run: pictures, and the reasons for missing ones."""
 
 import dataclasses
 import logging
@@ -13,15 +13,15 @@ log = logging.getLogger("pdefit")
 
 @dataclasses.dataclass
 class Drawn:
-    """Pictures that were drawn, and a sentence for each that could not be."""
+    """The pictures drawn, and a sentence for each failure."""
 
     files: list[Path] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def attempt(self, path: Path, draw: Callable[..., Any], *arguments: Any) -> None:
-        """Draw one picture by a function of its path and more arguments; where that fails, note the reason and go on.
+        """Draw one picture by a function of its path and more arguments; on failure, note the reason and continue.
 
-        A run that was killed, or that is written at the moment, may lack anything.
+        A killed run, or one still being written, may lack any file.
         """
         try:
             written = draw(path, *arguments)

@@ -37,12 +37,12 @@ _MOST_MAPS = 6
 
 
 def draw_all(run: Path, form: str = "png") -> Drawn:
-    """Draw all figures that the files of a run allow, into its folder `figures`. What is missing becomes a note.
+    """Draw all figures that the files of a run allow, into its folder `figures`. Missing files become notes.
 
     **Arguments:**
 
-    - `run`: its directory.
-    - `form`: png, svg or pdf.
+    - `run`: the directory of the run.
+    - `form`: the format: png, svg or pdf.
     """
     if form not in FORMATS:
         raise unknown("format", form, FORMATS)
@@ -117,7 +117,7 @@ def _draw_maps(path: Path, file: Path) -> None:
 
 
 def _draw_planes(film: Film, name: str, attempt: Callable[..., None]) -> list[Quantity]:
-    """Draw the first fields on planes, in figures of that name; returns these fields."""
+    """Draw the first fields on planes, in figures with this name; returns these fields."""
     maps = planes(film)[:_MOST_MAPS] if film.ts.size else []
     for i, plane in enumerate(maps):
         attempt(name if i == 0 else f"{name}_{plane.slug}", draw_map, film, plane)
@@ -125,7 +125,7 @@ def _draw_planes(film: Film, name: str, attempt: Callable[..., None]) -> list[Qu
 
 
 def draw_run_movie(run: Path) -> Drawn:
-    """Draw movie.mp4 of a run, if something in it moves in space, and course.mp4 of unknown fields over its evaluations."""
+    """Draw movie.mp4 if something moves in space, and course.mp4 of unknown fields over the evaluations."""
     drawn, files = Drawn(), RunFiles(run)
     if files.has("fields.h5"):
         drawn.attempt(run / "movie.mp4", lambda path: _movie(path, _opened(run, drawn)))
@@ -143,7 +143,7 @@ def _movie(path: Path, opened: AbstractContextManager[Film]) -> Path:
 
 @contextmanager
 def _opened(run: Path, drawn: Drawn) -> Iterator[Film]:
-    """The film of a run with its points, and with times that have few digits. What is damaged becomes a note."""
+    """The film of a run with its points, and with times of few digits. Damaged files become notes."""
     with open_film(run / "fields.h5") as film:
         if RunFiles(run).has("points.csv"):
             read = Drawn()
@@ -155,7 +155,7 @@ def _opened(run: Path, drawn: Drawn) -> Iterator[Film]:
 
 
 def _draw_film(film: Film, attempt: Callable[..., None]) -> None:
-    """The fields by their kind: bodies, planes, lines, numbers."""
+    """Draw the fields by kind: bodies, planes, lines, scalars."""
     if film.diagnostics:
         attempt("diagnostics", draw_diagnostics, film)
     moving, every = bodies(film), quantities(film)

@@ -21,8 +21,8 @@ class Look(NamedTuple):
 
     - `label`: its name, with its unit.
     - `ts` (n,): the times of the frames.
-    - `frames` (n, ...): its values; many frames of one number each are drawn as a curve.
-    - `axes`: label and positions (m,) of each axis of a frame.
+    - `frames` (n, ...): its values; many frames with one number each are drawn as a curve.
+    - `axes`: the label and positions (m,) of each axis of a frame.
     """
 
     label: str
@@ -32,7 +32,7 @@ class Look(NamedTuple):
 
 
 def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
-    """Draw a row for each variable, whose frames share their scale. Of a volume the middle slice is drawn."""
+    """Draw a row for each variable, with one scale for its frames. For a volume the middle slice is drawn."""
     with figure(path, 7.0, 0.4 + 2.1 * len(looks)) as fig:
         parts: Any = np.ravel(np.asarray(fig.subfigures(len(looks), 1, squeeze=False), object))
         for part, look in zip(parts, looks, strict=True):
@@ -55,14 +55,14 @@ def draw_first_look(path: Path, looks: Sequence[Look], time_unit: str) -> None:
 
 
 def _draw_line(axes: Axes, frame: np.ndarray, scale: Scale, look: Look) -> None:
-    """A curve of values (n,) over their positions."""
+    """Draw a curve of values (n,) over their positions."""
     label, where = look.axes[0]
     axes.plot(where, frame, color=COLORS[0])
     axes.set(xlabel=label, ylabel=look.label, **scale.axis)
 
 
 def _draw_image(axes: Axes, frame: np.ndarray, scale: Scale, look: Look) -> Any:
-    """An image of values, the first axis to the right and the second upward; returns what a colour bar needs."""
+    """Draw an image of values, the first axis to the right and the second upwards; returns the mappable of the colour bar."""
     axes.grid(False)
     (across, x), (up, y) = look.axes[:2]
     step = max(1, -(-max(frame.shape) // _MOST))

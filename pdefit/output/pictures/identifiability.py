@@ -1,4 +1,4 @@
-"""Figure of identifiability: controls that compensate each other, the spectrum, thresholds, and the effect of a change."""
+"""Figure of identifiability: controls that compensate each other, the spectrum, thresholds, and compensated changes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ _ROUND_OFF = 1e-16
 
 
 def draw_identifiability(panels: Sequence[Axes], found: Record) -> None:
-    """Draw the squared components of each control's projection on the null space, stacked, and what follows from them.
+    """Draw the squared components of each control's projection on the null space, stacked, with further panels.
 
-    Beside them are the eigenvalues, below the projections over the threshold, and the course of the data when the control
-    whose compensation hides most is changed alone (orange), and with the others adjusted (blue).
+    These are the eigenvalues, the projections against the threshold, and the observed values when the best compensated
+    control is changed alone (orange), and with the other unknowns adjusted (blue).
 
     **Arguments:**
 
@@ -81,7 +81,7 @@ IDENTIFIABILITY = Picture("identifiability.json", _size, _panels, draw_identifia
 
 
 def _colours(rows: list[Record]) -> dict[str, str]:
-    """A colour for each of the controls with the largest parts; all others are grey."""
+    """A colour for each of the controls with the largest components; all others are grey."""
     total: Any = Counter()
     for row in rows:
         total.update(row["components"])

@@ -15,7 +15,7 @@ Given = Axes | Sequence[Axes] | None
 
 
 def profiles(found: Source, ax: Given = None) -> list[Axes]:
-    """Rise of J over each number, beside the parabola of the Gauss-Newton matrix.
+    """Increase of J against each scalar, with the parabola of the Gauss-Newton matrix.
 
         found = pdefit.profiles(fit.functional, fit.theta, ["D"])
         fig, ax = plt.subplots()
@@ -24,13 +24,13 @@ def profiles(found: Source, ax: Given = None) -> list[Axes]:
     **Arguments:**
 
     - `found`: the result of `pdefit.profiles`, or the directory of a run with profiles.json.
-    - `ax`: one or more axes, for as many numbers; default a new figure.
+    - `ax`: one or more axes, for as many scalars; default a new figure.
     """
     return PROFILES.show(found, ax)
 
 
 def joint_profile(found: Source, ax: Given = None) -> list[Axes]:
-    """Rise of J over two numbers, with the edge of their joint 95 % region.
+    """Increase of J over two scalars, with the edge of their joint 95 % region.
 
     **Arguments:**
 
@@ -41,7 +41,7 @@ def joint_profile(found: Source, ax: Given = None) -> list[Axes]:
 
 
 def identifiability(found: Source, ax: Given = None) -> list[Axes]:
-    """Controls that compensate each other, the eigenvalues, and the verdict over its thresholds.
+    """Controls that compensate each other, the eigenvalues, and the projections against the threshold.
 
     **Arguments:**
 
@@ -52,7 +52,7 @@ def identifiability(found: Source, ax: Given = None) -> list[Axes]:
 
 
 def design(found: Source, ax: Given = None) -> list[Axes]:
-    """Intervals to expect, the gain of one more frame, of other cadences and of a second look at a place.
+    """Expected intervals, and the gain from one more frame, other cadences, and a second observation of a place.
 
     **Arguments:**
 
@@ -74,7 +74,7 @@ def sensitivity(found: Source, ax: Given = None) -> list[Axes]:
 
 
 def adjoints(found: Source, ax: Given = None) -> list[Axes]:
-    """Error, time and memory of each sensitivity algorithm, and the error of finite differences over their step.
+    """Error, time and memory of each sensitivity algorithm, and the error of finite differences against the step.
 
     **Arguments:**
 
@@ -85,7 +85,7 @@ def adjoints(found: Source, ax: Given = None) -> list[Axes]:
 
 
 def discovery(found: Source, ax: Given = None) -> list[Axes]:
-    """Criterion of each set of terms over its number of terms, and its error for held-out frames.
+    """Criterion of each set of terms against its number of terms, and its error at held-out frames.
 
     **Arguments:**
 

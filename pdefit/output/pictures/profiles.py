@@ -1,4 +1,4 @@
-"""Profiles of numbers beside the parabolas of the matrix."""
+"""Profiles of scalars, with the parabolas of the Gauss-Newton matrix."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ _FAR = 25.0
 
 
 def draw_profiles(panels: Sequence[Axes], found: Record) -> None:
-    """Draw the rise of J over each number, in units of that at the ends of the interval, and what the matrix expects.
+    """Draw the increase of J against each scalar, relative to the increase at the interval's ends, with the parabola.
 
     **Arguments:**
 
-    - `panels`: axes, one for each number.
+    - `panels`: the axes, one for each scalar.
     - `found`: the content of profiles.json.
     """
     for axes, one in zip(panels, found["profiles"], strict=False):
@@ -45,11 +45,11 @@ def draw_profiles(panels: Sequence[Axes], found: Record) -> None:
 
 
 def draw_joint_profiles(panels: Sequence[Axes], found: Record) -> None:
-    """Draw the rise of J over two numbers, in units of that at the edge of the joint region, and the estimate.
+    """Draw the increase of J over two scalars, relative to the increase at the edge of the joint region, and the estimate.
 
     **Arguments:**
 
-    - `panels`: axes, one for each pair.
+    - `panels`: the axes, one for each pair.
     - `found`: the content of joint_profiles.json.
     """
     for axes, one in zip(panels, found["profiles"], strict=False):
@@ -90,7 +90,7 @@ JOINT_PROFILES = Picture(
 
 
 def _between(values: np.ndarray, rise: np.ndarray, estimate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Values in between and the rise there, whose root with a sign is taken for straight: on a parabola it is."""
+    """Intermediate values and the increase there; its signed root is interpolated linearly, exact for a parabola."""
     root = np.sign(values - estimate) * np.sqrt(np.maximum(rise, 0.0))
     fine = np.union1d(np.linspace(values[0], values[-1], 100), values)
     return fine, np.interp(fine, values, root) ** 2
@@ -99,7 +99,7 @@ def _between(values: np.ndarray, rise: np.ndarray, estimate: float) -> tuple[np.
 def _refined(
     first: list[float], second: list[float], rise: list[list[float | None]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A surface on a grid by cubic pieces between its points: x, y and the surface, of many points."""
+    """A surface refined by cubic interpolation between grid points: x, y and the surface."""
     # missing where the model blows up, which is far outside
     values = np.asarray([[_FAR if x is None else min(x, _FAR) for x in row] for row in rise])
     places = np.meshgrid(*(np.arange(n) for n in values.shape), indexing="ij")

@@ -25,12 +25,12 @@ _NOTED = 0.5
 
 
 def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
-    """Write report.html from the files of a run, and list at its top what is not there yet.
+    """Write report.html from the files of a run, with a list of missing files at its top.
 
     **Arguments:**
 
-    - `run`: its directory.
-    - `largest_movie`: bytes; a larger movie is linked, a smaller one is part of the page.
+    - `run`: the directory of the run.
+    - `largest_movie`: a size in bytes; a larger movie is linked, a smaller one is embedded.
     """
     files = RunFiles(run)
     summary, made = files.summary, files.provenance
@@ -58,7 +58,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
 
 
 def template(name: str) -> jinja2.Template:
-    """A template of a page, whose values are escaped."""
+    """A page template that escapes its values."""
     # summaries of unfinished runs may lack any entry at any depth; ChainableUndefined shows it as a dash
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pdefit.output.pictures", ""), autoescape=True, undefined=jinja2.ChainableUndefined,
@@ -69,7 +69,7 @@ def template(name: str) -> jinja2.Template:
 
 
 def as_text(x: object) -> str:
-    """Value as text: numbers in five digits, unknown ones as a dash."""
+    """A value as text: numbers with five digits, unknown ones as a dash."""
     if x is None or x == "" or isinstance(x, jinja2.Undefined):
         return "\N{EN DASH}"
     if isinstance(x, bool):
@@ -85,7 +85,7 @@ def _parameters(files: RunFiles) -> list[ParameterRow]:
 
 
 def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
-    """The table of estimates; columns that would be empty are left out."""
+    """Table of estimates, without empty columns."""
     lines = in_lines(rows)
     shown = [row for row, _ in lines[:_MOST_ROWS]]
     intervals = summary.intervals or IntervalsSection()
@@ -131,7 +131,7 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
 
 
 def _identified(files: RunFiles) -> dict[str, Any]:
-    """The answer of `pdefit identify`: the number of identifiable controls, and a row for each of the others."""
+    """Result of `pdefit identify`: the number of identifiable controls, and a row for each of the other controls."""
     found = files.content("identifiability.json")
     controls = found.get("controls") or []
     keys = ("control", "projection", "verdict", "moved_alone", "moved_compensated")
@@ -141,7 +141,7 @@ def _identified(files: RunFiles) -> dict[str, Any]:
 
 
 def _profiles(files: RunFiles) -> list[tuple[Any, ...]]:
-    """A row for each number that `pdefit profile` has followed: its interval, that of the matrix, and what ends it else."""
+    """A row for each profiled scalar: its interval, the matrix interval, and the reason for an open end."""
     found = files.content("profiles.json").get("profiles") or []
     return [
         (
@@ -156,7 +156,7 @@ def _profiles(files: RunFiles) -> list[tuple[Any, ...]]:
 
 
 def _discovered(files: RunFiles) -> dict[str, Any]:
-    """The answer of `pdefit discover`: a row for each set of terms, and whether the data decide between them."""
+    """Result of `pdefit discover`: a row for each set of terms, and whether the data decide between them."""
     found = files.content("discovery.json")
     sets = found.get("sets") or []
     keys = ("formula", "terms", "chi2", "criterion", "held_out")
@@ -167,7 +167,7 @@ def _discovered(files: RunFiles) -> dict[str, Any]:
 def estimate_and_interval(row: ParameterRow, many: Sequence[ParameterRow] = ()) -> tuple[str, str]:
     """Estimate and interval, with two digits beyond the width of the interval; seven digits without an interval.
 
-    An interval that is not to be trusted stands in brackets. A line of many numbers tells their range.
+    An interval that is not trusted is in brackets. A line for many scalars states their range.
     """
     if len(many) > 1:
         return str(span([one.estimate for one in many])), "in parameters.csv"
@@ -186,7 +186,7 @@ def _signed(x: float | None) -> str | None:
 
 
 def _figures(files: RunFiles) -> list[dict[str, Any]]:
-    """Figures by their names, of which the first word is the kind."""
+    """Figures by name; the first word of a name is the kind."""
     found = sorted((files.directory / "figures").glob("[!.]*.png"))
     return [
         {"kind": kind, "part": part.replace("_", " ").strip(), "source": embedded(path, "image/png")}
@@ -208,12 +208,12 @@ def _movie(files: RunFiles, largest: int) -> dict[str, Any] | None:
 
 
 def embedded(path: Path, kind: str) -> str:
-    """A file as text inside a page, as the source of a picture."""
+    """A file encoded as the source of an embedded picture."""
     return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
 
 
 def _data(files: RunFiles) -> dict[str, Any]:
-    """Fields of fields.h5, its times, and the noise of what was observed."""
+    """Fields of fields.h5, its times, and the noise of the observations."""
     rows, told = [], []
     try:
         with open_film(files.path("fields.h5")) as film:
@@ -264,7 +264,7 @@ def _costs(files: RunFiles) -> list[tuple[str, Any, Any]]:
 
 
 def _commands(files: RunFiles, made: dict[str, Any]) -> list[str]:
-    """The command of the run, those that resumed it, and the one that certifies it again."""
+    """Commands of the run, of its resumptions, and for its certification."""
     command = made.get("command")
     if not command:
         return []

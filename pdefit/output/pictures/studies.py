@@ -1,4 +1,4 @@
-"""Figures of studies: the comparison of sensitivity algorithms, and the effect of each parameter on what is observed."""
+"""Figures of studies: the comparison of sensitivity algorithms, and the effects of parameters on observations."""
 
 import re
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def _values(axes: Axes, rows: list[Record], values: list[float], label: str) -> 
 
 
 def _dot(axes: Axes, low: float, value: float, y: int, row: Record, marker: str) -> None:
-    """A value at the end of a line, in the colour of a gradient that is right or wrong."""
+    """Draw a value at the end of a line, coloured by whether the gradient is right."""
     color = GOOD if row["error"] is not None and row["error"] <= _RIGHT else BAD
     axes.plot([low, value], [y, y], color=color, lw=2.0, solid_capstyle="butt")
     axes.plot([value], [y], marker, color=color, ms=5, clip_on=False)
@@ -110,9 +110,9 @@ def _compared(found: Record) -> list[Record]:
 
 
 def draw_sensitivity(panels: Sequence[Axes], found: Record) -> None:
-    """Draw a bar for each parameter, as long as the larger of its two effects, and a mark at each of them.
+    """Draw a bar for each parameter, as long as the larger of its two effects, with a mark at each effect.
 
-    Controls have a colour of their own.
+    Controls have a separate colour.
 
     **Arguments:**
 
@@ -164,7 +164,7 @@ SENSITIVITY = Picture(
 
 
 def _marks(axes: Axes, both: np.ndarray, y: np.ndarray, low: float, edge: float, color: str) -> None:
-    """Marks of the two changes: filled for times the factor, hollow for divided by it."""
+    """Draw marks of the two changes: filled for multiplication by the factor, hollow for division."""
     for effect, face in ((both[:, 0], color), (both[:, 1], "white")):
         seen = np.isfinite(effect) & (effect > low) & (effect <= edge)
         axes.plot(effect[seen], y[seen], "o", ms=4, mfc=face, mec=color, mew=1.0)

@@ -1,4 +1,4 @@
-"""Figures of studies, drawn from their record on panels of their own or on given axes."""
+"""Figures of studies, drawn from their record on new or given axes."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -26,10 +26,10 @@ class Picture:
     **Arguments:**
 
     - `file`: the name of the JSON file that holds the record.
-    - `size`: width and height in inches, by the record.
-    - `panels`: the axes of an empty figure, by the record.
-    - `draw`: the drawing of the record, on as many panels as are given.
-    - `frame`: legends and titles of the whole figure.
+    - `size`: maps the record to width and height in inches.
+    - `panels`: maps an empty figure and the record to axes.
+    - `draw`: draws the record on the given panels.
+    - `frame`: draws legends and titles of the whole figure.
     """
 
     file: str
@@ -41,13 +41,13 @@ class Picture:
     def write(self, path: Path, record: Record) -> None:
         """Draw a record, and save the figure.
 
-        **Arguments:** `path`, `record`: of the figure, and the content of a JSON file.
+        **Arguments:** `path`, `record`: the path of the figure, and the content of a JSON file.
         """
         with figure(path, *self.size(record)) as fig:
             self._fill(fig, record)
 
     def show(self, found: Source, ax: Axes | Sequence[Axes] | None) -> list[Axes]:
-        """Draw a result on given axes, or in a new figure of pyplot; returns the axes.
+        """Draw a result on given axes, or in a new pyplot figure; returns the axes.
 
         **Arguments:** `found`, `ax`: the result or a run, and one or more axes; None for a new figure.
         """

@@ -68,26 +68,26 @@ _RC: Any = {
 
 
 def with_unit(name: str, unit: str) -> str:
-    """Name of an axis with its unit; numbers have no unit."""
+    """Axis label with unit; dimensionless quantities have no unit."""
     return name if unit in ("", "1") else f"{name} ({unit})"
 
 
 def kind_of_axis(values: Sequence[float]) -> str:
-    """Logarithmic for positive values over more than a decade, from which its ticks are readable."""
+    """Axis scale: `log` for positive values over more than a decade (with readable ticks), else `linear`."""
     return "log" if values and min(values) > 0 and max(values) > 10 * min(values) else "linear"
 
 
 def panels_of(count: int, most: int) -> tuple[int, int]:
-    """Numbers of panels below and beside each other.
+    """Numbers of rows and columns of panels.
 
-    **Arguments:** `count`, `most`: of all panels, and of the panels beside each other.
+    **Arguments:** `count`, `most`: the number of panels, and the largest number of columns.
     """
     across = max(min(count, most), 1)
     return -(-count // across), across
 
 
 def looks(kinds: Collection[str], **predicted: Any) -> dict[str, dict[str, Any]]:
-    """Styles of lines of these kinds, in the order in which they are drawn.
+    """Line styles of these kinds, in drawing order.
 
     A prediction is dashed where the truth is drawn too. Keywords change the style of the prediction.
     """
@@ -97,7 +97,7 @@ def looks(kinds: Collection[str], **predicted: Any) -> dict[str, dict[str, Any]]
 
 
 def name_bars(axes: Axes, names: Sequence[str]) -> np.ndarray:
-    """Name horizontal bars from above, without ticks and lines; returns their positions (n,)."""
+    """Label horizontal bars from above, without ticks and lines; returns their positions (n,)."""
     y = np.arange(len(names))[::-1]
     axes.set_yticks(y, names)
     axes.set_ylim(-0.6, len(names) - 0.4)
@@ -108,19 +108,19 @@ def name_bars(axes: Axes, names: Sequence[str]) -> np.ndarray:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """A context with the style of figures. It opens no window, and restores the global state at its end."""
+    """Context manager with the style of figures. It opens no window, and restores the global state at its end."""
     with matplotlib.rc_context(_RC):
         yield
 
 
 @contextmanager
 def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "constrained") -> Iterator[Figure]:
-    """Figure that is saved when the block ends, in the format that the suffix of `path` names.
+    """Context manager of a figure, saved at the end of the block in the format of the suffix of `path`.
 
     **Arguments:**
 
-    - `width`, `height`: in inches.
-    - `layout`: of matplotlib; None if parts stay where they are put.
+    - `width`, `height`: the size in inches.
+    - `layout`: matplotlib's layout engine; None for fixed positions.
     """
     with styled():
         fig = Figure(figsize=(width, height), layout=layout)
@@ -135,13 +135,13 @@ def figure(path: Path, width: float = 7.0, height: float = 3.6, layout: Any = "c
 def panel_grid(
     path: Path, size: tuple[float, float], shape: tuple[int, int], layout: Any = "constrained", **shared: Any
 ) -> Iterator[tuple[Figure, Any]]:
-    """Figure with a grid of panels; those in which nothing was drawn are left out when the block ends.
+    """Context manager of a figure with a grid of panels; empty panels are removed at the end of the block.
 
     **Arguments:**
 
-    - `size`: width and height in inches.
-    - `shape`: number of panels below and beside each other.
-    - `shared`: of matplotlib's `subplots`.
+    - `size`: the width and height in inches.
+    - `shape`: the numbers of rows and columns.
+    - `shared`: options of matplotlib's `subplots`.
     """
     with figure(path, *size, layout) as fig:
         grid: Any = fig.subplots(*shape, squeeze=False, **shared)
@@ -151,7 +151,7 @@ def panel_grid(
 
 
 def label_lowest(grid: np.ndarray, label: str) -> None:
-    """Name the horizontal axis below the lowest panel of each column."""
+    """Label the horizontal axis below the lowest panel of each column."""
     for column in grid.T:
         shown = [axes for axes in column if axes.has_data()]
         for axes in shown:
@@ -160,7 +160,7 @@ def label_lowest(grid: np.ndarray, label: str) -> None:
 
 
 def mark_forecast(axes: Axes, film: Film, named: bool = False) -> None:
-    """Draw a vertical line between the last fitted frame and the first beyond."""
+    """Draw a vertical line between the last fitted frame and the first forecast frame."""
     if 0 < film.forecast < film.ts.size:
         edge = float(film.ts[film.forecast - 1 : film.forecast + 1].mean())
         axes.axvline(edge, color=BEYOND, lw=1.0, ls="--")
@@ -171,7 +171,7 @@ def mark_forecast(axes: Axes, film: Film, named: bool = False) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A range of numbers and the colour map that shows it; `is_clipped` where some values lie beyond it."""
+    """A range of numbers with its colour map; `is_clipped` if some values lie beyond it."""
 
     low: float
     high: float
@@ -188,7 +188,7 @@ class Scale:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Limits of an axis that shows the range with some room."""
+        """Axis limits with some margin around the range."""
         if self.is_log:
             return self.low / 1.5, self.high * 1.5
         room = 0.05 * (self.high - self.low)
@@ -196,7 +196,7 @@ class Scale:
 
     @property
     def axis(self) -> dict[str, Any]:
-        """Properties of a vertical axis that shows the range."""
+        """Properties of a vertical axis with this range."""
         return {"yscale": "log" if self.is_log else "linear", "ylim": self.limits}
 
 
@@ -215,14 +215,14 @@ def scale_of(values: np.ndarray) -> Scale:
 
 
 def is_signed(values: np.ndarray) -> bool:
-    """Test for values that are as well below zero as above."""
+    """True if values lie substantially on both sides of zero."""
     found = values[np.isfinite(values)]
     low, high = (-float(found.min()), float(found.max())) if found.size else (0.0, 0.0)
     return min(low, high) > _SIGNED * max(low, high)
 
 
 def scale_of_errors(values: np.ndarray, clip: bool = True) -> Scale:
-    """Scale of errors, as wide below zero as above.
+    """Scale of errors, symmetric about zero.
 
     **Arguments:**
 
@@ -238,7 +238,7 @@ def scale_of_errors(values: np.ndarray, clip: bool = True) -> Scale:
 
 
 def readable_times(ts: np.ndarray, unit: str) -> tuple[np.ndarray, str]:
-    """Times in a unit in which they have few digits: from 1e5 s on in hours, from 1e7 s on in days."""
+    """Times in a unit with few digits: hours from 1e5 s on, days from 1e7 s on."""
     largest = float(np.max(np.abs(ts), initial=0.0)) if unit == "s" else 0.0
     seconds, name = (86400.0, "d") if largest >= 1e7 else (3600.0, "h") if largest >= 1e5 else (1.0, unit)
     return ts / seconds, name

@@ -1,4 +1,4 @@
-"""The page sweep.html: losses and errors of all jobs of a sweep against what was swept, and their last fields."""
+"""The page sweep.html: losses and errors of all jobs of a sweep against the swept values, and their last fields."""
 
 import math
 import tempfile
@@ -31,14 +31,14 @@ _MOST_TICKS = 6
 
 
 class Shown(NamedTuple):
-    """A job as the page shows it.
+    """A job as shown on the page.
 
     **Arguments:**
 
     - `name`, `state`, `reason`, `verdict`: texts.
     - `values`: its swept values by key, numbers or texts.
-    - `loss`, `error`: the loss at the end, and the largest relative error of an estimate; None if unknown.
-    - `iterations`, `seconds`: of the fit.
+    - `loss`, `error`: the final loss, and the largest relative error of an estimate; None if unknown.
+    - `iterations`, `seconds`: the iterations and seconds of the fit.
     - `page`: its report, relative to the sweep; empty without one.
     - `frames`: the last frame of each field, on one or two axes.
     """
@@ -57,12 +57,12 @@ class Shown(NamedTuple):
 
 
 def write_sweep_page(path: Path, title: str, told: str, jobs: Sequence[Shown]) -> Path:
-    """Write the page of a sweep, which needs no other file but the reports that it links.
+    """Write the page of a sweep, which needs no other file except the linked reports.
 
     **Arguments:**
 
-    - `path`: of the page.
-    - `title`, `told`: its heading, and how many jobs ended how.
+    - `path`: the path of the page.
+    - `title`, `told`: its heading, and the numbers of jobs by outcome.
     - `jobs`: all jobs in their order.
     """
     known = [job for job in jobs if job.loss is not None and math.isfinite(job.loss)]
@@ -95,7 +95,7 @@ def write_sweep_page(path: Path, title: str, told: str, jobs: Sequence[Shown]) -
 
 
 def embedded_figure(draw: Callable[[Path], None], name: str, caption: str) -> dict[str, str]:
-    """A figure as text inside the page."""
+    """A figure embedded in the page as text."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figure.png"
         draw(path)
@@ -103,7 +103,7 @@ def embedded_figure(draw: Callable[[Path], None], name: str, caption: str) -> di
 
 
 def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: Shown | None) -> None:
-    """Loss, and error if it is known, against each swept key."""
+    """Draw the loss, and the error if known, against each swept key."""
     rows: list[tuple[str, list[float | None]]] = [("loss J", [job.loss for job in jobs])]
     if any(job.error for job in jobs):
         rows.append(("|estimate / truth - 1|", [job.error for job in jobs]))
@@ -133,7 +133,7 @@ def _draw_values(path: Path, jobs: Sequence[Shown], keys: Sequence[str], best: S
 
 
 def _places(values: Sequence[Any]) -> tuple[list[float], list[str], bool]:
-    """Places of values on an axis, labels if they are texts, and whether the axis is logarithmic."""
+    """Axis positions of values, labels if they are texts, and whether the axis is logarithmic."""
     if all(isinstance(x, int | float) and not isinstance(x, bool) for x in values):
         wide = min(values) > 0 and max(values) / min(values) > 30
         return [float(x) for x in values], [], wide
@@ -142,7 +142,7 @@ def _places(values: Sequence[Any]) -> tuple[list[float], list[str], bool]:
 
 
 def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
-    """Losses in their order."""
+    """Draw the losses in order."""
     losses = [job.loss or np.nan for job in jobs]
     with figure(path, 5.0, 2.8) as fig:
         ax = fig.subplots()
@@ -156,7 +156,7 @@ def _draw_waterfall(path: Path, jobs: Sequence[Shown]) -> None:
 
 
 def _draw_frames(path: Path, jobs: Sequence[Shown], field: str) -> None:
-    """Last frames as small multiples: lines or maps, all in one scale."""
+    """Draw last frames as small multiples: lines or maps, with a common scale."""
     down, across = panels_of(len(jobs), 4)
     frames = [np.asarray(job.frames[field], float) for job in jobs]
     values = np.concatenate([frame.ravel() for frame in frames])
@@ -177,6 +177,6 @@ def _draw_frames(path: Path, jobs: Sequence[Shown], field: str) -> None:
 
 
 def short_label(text: str) -> str:
-    """A label that fits below a panel. A dollar would begin a formula."""
+    """A label short enough for a panel, without dollar signs, which would begin a formula."""
     text = text.replace("$", "")
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 4]}...{text[-1]}"

@@ -1,4 +1,4 @@
-"""Kinds of what JSON files of a run hold, as far as their readers rely on them."""
+"""Types of the entries of a run's JSON files, as far as their readers rely on them."""
 
 import dataclasses
 import types
@@ -30,14 +30,14 @@ KINDS: dict[str, Any] = {
 
 
 def as_kind(x: Any, kind: Any, path: str, wrong: list[str], is_item: bool = False) -> Any:
-    """An entry of a file. One of another kind becomes None or empty, and a sentence about it is added to `wrong`.
+    """An entry of a file. An entry of another type becomes None or empty, with a sentence added to `wrong`.
 
     **Arguments:**
 
-    - `x`, `path`: the entry, and where it stands in the file.
-    - `kind`: a type hint, a record, or what `KINDS` holds.
+    - `x`, `path`: the entry, and its path in the file.
+    - `kind`: a type hint, a record, or an entry of `KINDS`.
     - `wrong`: the sentences.
-    - `is_item`: whether the entry is an item of a list, or has no name of its own. Then a mapping is never None.
+    - `is_item`: whether the entry is an item of a list, or has no name. Then a mapping is never None.
     """
     hints = get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
     record: Any = next(filter(dataclasses.is_dataclass, hints), None)
@@ -65,7 +65,7 @@ def as_kind(x: Any, kind: Any, path: str, wrong: list[str], is_item: bool = Fals
 
 
 def _as_template(kind: Any) -> Any:
-    """Entries by key for a record, `{...: T}` for a hint such as `dict[str, T]`, `[T]` for `list[T]`; else the kind."""
+    """Entries by key for a record, `{...: T}` for a hint such as `dict[str, T]`, `[T]` for `list[T]`; else the type."""
     origin, args = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(kind):
         return get_type_hints(kind)

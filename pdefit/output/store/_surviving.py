@@ -1,11 +1,11 @@
-"""HDF5 files that survive a disk on which nothing can be written any more.
+"""HDF5 files that survive a failing disk.
 
-HDF5 itself does not survive it. If a write fails while caches are emptied, HDF5 leaves objects that it cannot close,
+HDF5 itself does not survive it. If a write fails while caches are flushed, HDF5 leaves objects that it cannot close,
 and the process ends in a segmentation fault at exit. So HDF5 writes into a `Sink`, which accepts everything. The sink
-remembers the first failure of the disk and writes nothing after it. The file is then left as a kill at this moment
-would leave it. `flush` and `close` raise the remembered failure.
+keeps the first failure of the disk and writes nothing after it. The file is then in the same state as after a kill at
+this moment. `flush` and `close` raise the stored failure.
 
-Files that grow row by row open without repair after a kill -9: `created`, `start` and `commit` order what is written.
+Files that grow row by row open without repair after a kill -9: `created`, `start` and `commit` order the writes.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ TEXT = h5py.string_dtype()
 
 
 class Sink(io.RawIOBase):
-    """New file that accepts every write, and keeps its first failure in `failure`.
+    """A new file that accepts every write, and keeps its first failure in `failure`.
 
     **Arguments:**
 
-    - `path`: where it is written.
-    - `name`: the path that errors show.
+    - `path`: the path of the file.
+    - `name`: the path shown in errors.
     """
 
     def __init__(self, path: Path, name: Path):
@@ -109,16 +109,16 @@ class Sink(io.RawIOBase):
 
 
 class SurvivingFile(h5py.File):
-    """New HDF5 file whose `flush` and `close` raise `OSError`, with the name of the file, where the disk has failed.
+    """A new HDF5 file whose `flush` and `close` raise `OSError`, with the name of the file, if the disk has failed.
 
-    It has the format of older versions: files of the newest format refuse to open where they were not closed. It is not
-    locked, so that it can be read while it grows.
+    It has an older format, since files of the newest format cannot be opened if they were not closed. It is not locked,
+    so that it can be read while it grows.
 
     **Arguments:**
 
-    - `path`: where it is written.
-    - `name`: the path that errors show (default: `path`).
-    - `options`: of `h5py.File`.
+    - `path`: the path of the file.
+    - `name`: the path shown in errors (default: `path`).
+    - `options`: options of `h5py.File`.
     """
 
     def __init__(self, path: Path, name: Path | None = None, **options: Any):
@@ -144,14 +144,14 @@ class SurvivingFile(h5py.File):
 
 @contextlib.contextmanager
 def created(path: Path, name: Path | None = None) -> Iterator[Any]:
-    """New HDF5 file that opens without repair after a kill -9, as long as every write is followed by `commit`.
+    """Context manager of a new HDF5 file that opens without repair after a kill -9, if `commit` follows every write.
 
     The file stays open after the block, unless the block fails.
 
     **Arguments:**
 
-    - `path`: where it is written.
-    - `name`: the path that errors show (default: `path`).
+    - `path`: the path of the file.
+    - `name`: the path shown in errors (default: `path`).
     """
     with uninterrupted():
         file = SurvivingFile(path, name)
@@ -171,7 +171,7 @@ def start(file: Any) -> None:
 
 
 def commit(file: Any, rows: int) -> None:
-    """Count rows after they are on disk, so that a reader who stops at row `n_done` never sees half a row."""
+    """Count rows after they are on disk, so that a reader who stops at row `n_done` never sees a partial row."""
     file.flush()
     file["n_done"][...] = rows
     file.flush()

@@ -18,18 +18,17 @@ _IN_FLIGHT = 2
 
 
 class CheckpointFile:
-    """Slots for states in a file of raw bytes that lives as long as this object; a file left by a killed run is replaced.
+    """Slots for states in a scratch file of raw bytes, deleted with this object; a file left by a killed run is replaced.
 
-    One thread reads and writes in the order of the calls, so a slot holds the state that was written last. `write`
-    returns when the state is copied, and waits only where two others are on their way. At most four states are in
-    memory. A failure in the background, such as a full disk, is raised by the next call. Any dtype is returned bit for
-    bit.
+    One thread reads and writes in the order of the calls, so a slot holds the state written last. `write` returns once
+    the state is copied, and waits only while two other writes are pending. At most four states are in memory. A failure
+    in the background, such as a full disk, is raised by the next call. Any dtype is returned bit for bit.
 
     **Arguments:**
 
-    - `path`: where it is written.
+    - `path`: the path of the file.
     - `like`: arrays, or anything with `shape` and `dtype`, one for each leaf of a state.
-    - `slots`: number of states.
+    - `slots`: the number of states.
     """
 
     def __init__(self, path: Path, like: Sequence[Any], slots: int):
@@ -52,7 +51,7 @@ class CheckpointFile:
         return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self._kinds)
 
     def write(self, slot: int, leaves: Sequence[Any]) -> None:
-        """Keep a copy of a state, given by its leaves, in a slot."""
+        """Store a copy of a state, given by its leaves, in a slot."""
         self._check(slot)
         given = [np.asarray(leaf) for leaf in leaves]
         if (kinds := [(array.shape, array.dtype) for array in given]) != self._kinds:
@@ -66,7 +65,7 @@ class CheckpointFile:
         self._worker.submit(self._write, slot, buffer)
 
     def read(self, slot: int) -> list[np.ndarray]:
-        """State that was written last into a slot, as new arrays."""
+        """The state last written into a slot, as new arrays."""
         self._check(slot)
         if slot not in self._written:
             raise KeyError(f"Slot {slot} holds no checkpoint")
@@ -77,7 +76,7 @@ class CheckpointFile:
         return leaves
 
     def prefetch(self, slot: int) -> None:
-        """Begin to read a slot in advance. Of more than two such slots the oldest is forgotten."""
+        """Begin to read a slot in advance. If there are more than two such slots, the oldest is dropped."""
         self._check(slot)
         if slot in self._coming or slot not in self._written:
             return
@@ -93,7 +92,7 @@ class CheckpointFile:
         self._path.unlink(missing_ok=True)
 
     def _create(self) -> io.FileIO:
-        """New file, if there is room for all slots."""
+        """A new file, if there is room for all slots."""
         folder, needed = self._path.parent, self._slots * self.state_bytes
         try:
             self._path.unlink(missing_ok=True)
@@ -121,7 +120,7 @@ class CheckpointFile:
         return leaves
 
     def _transfer(self, slot: int, leaves: list[np.ndarray], verb: str) -> None:
-        """Transfer of all leaves to or from the file, one behind the other; nothing after a failure."""
+        """Transfer all leaves to or from the file in order; no effect after a failure."""
         if self._failure is not None:
             return
         try:

@@ -19,14 +19,14 @@ _LARGEST_TIFF = 4_000_000_000
 
 
 def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None = None) -> list[Path]:
-    """Export of fields into a folder; returns the files.
+    """Export fields into a folder; returns the files.
 
     **Arguments:**
 
-    - `fields`: path of a fields.h5.
-    - `folder`: where the files go; made if it does not exist.
-    - `form`: netcdf, tiff, numpy or csv.
-    - `wanted`: names of fields and diagnostics (default: all).
+    - `fields`: the path of a fields.h5.
+    - `folder`: the target folder, created if it does not exist.
+    - `form`: the format: netcdf, tiff, numpy or csv.
+    - `wanted`: the names of fields and diagnostics (default: all).
     """
     if form not in _FORMS:
         raise unknown("format", form, list(_FORMS))
@@ -41,9 +41,9 @@ def export(fields: Path, folder: Path, form: str, wanted: Sequence[str] | None =
 
 
 def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
-    """One NetCDF-4 file with the complete frames, coordinates and units.
+    """Write one NetCDF-4 file with the complete frames, coordinates and units.
 
-    It is written by the writer of fields.h5, whose format is NetCDF-4 already.
+    The writer of fields.h5 is used, whose format is NetCDF-4 already.
     """
     path = folder / "fields.nc"
     coords, kinds = {f.name: f for f in fields}, {f.name: f.kinds for f in fields}
@@ -57,10 +57,10 @@ def _netcdf(film: Film, fields: list[Field], folder: Path) -> list[Path]:
 
 
 def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
-    """Stack of float32 images for each kind of each field on one to three axes.
+    """Write a stack of float32 images for each kind of each field on one to three axes.
 
-    Pixel sizes and frame times are written as ImageJ reads them. The first axis runs to the right, the second upward, the
-    third through the slices, so that `pdefit import film` gives the field back. A line over time is one image, with time
+    Pixel sizes and frame times are in ImageJ's form. The first axis runs to the right, the second upwards, the third
+    through the slices, so that `pdefit import film` recovers the field. A line over time is one image, with time
     downwards. Fields with labels have no image.
     """
     written = []
@@ -93,12 +93,12 @@ def _tiff(film: Film, fields: list[Field], folder: Path) -> list[Path]:
 
 
 def _ascii(text: str) -> str:
-    """A text with escapes for other characters, as ImageJ writes them."""
+    """ASCII text with escapes for other characters, in ImageJ's form."""
     return text.encode("ascii", "backslashreplace").decode()
 
 
 def _numpy(film: Film, fields: list[Field], folder: Path) -> list[Path]:
-    """One .npz without pickle: times, coordinates, and every kind of every field."""
+    """Write one .npz without pickle: times, coordinates, and every kind of every field."""
     path, every = folder / "fields.npz", range(film.ts.size)
     whole = {"time": film.ts, "phase": film.phase}
     for field in fields:
@@ -119,7 +119,7 @@ def _numpy(film: Film, fields: list[Field], folder: Path) -> list[Path]:
 
 
 def _csv(film: Film, fields: list[Field], folder: Path) -> list[Path]:
-    """A table for each field: a row for each time and place, with its coordinates and every kind of the field."""
+    """Write a table for each field, with a row for each time and position: its coordinates and every kind of the field."""
     import xarray
 
     for field in fields:

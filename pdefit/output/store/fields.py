@@ -1,4 +1,4 @@
-"""fields.h5: observed, predicted and true fields over time, written frame by frame (NetCDF-4); and states in files."""
+"""fields.h5: observed, predicted and true fields over time, written frame by frame (NetCDF-4); and states from files."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -22,23 +22,23 @@ _KIND = "predicted"
 class FieldsFile:
     """Writer of fields.h5, which holds fields on shared times.
 
-    The file can be read by xarray (engine h5netcdf) while it grows and after a kill. Variables are called
+    The file can be read by xarray (engine h5netcdf) while it grows and after a kill. Variables are named
     `<field>_<kind>` with kind `observed`, `predicted`, `true` or `sigma`. They have dimension scales on every axis, and
     are NaN if nothing was written.
 
     **Arguments:**
 
-    - `path`: where it is written.
-    - `ts` (T,): all times that will be written, in `time_unit`.
+    - `path`: the path of the file.
+    - `ts` (T,): all times to be written, in `time_unit`.
     - `coords`: axes, coordinates and unit of each field.
     - `kinds`: the kinds of variables of each field.
-    - `dtype`: of the numbers.
+    - `dtype`: the type of the numbers.
     - `phase` (T,): 0 for frames of the fit, 1 for frames of the forecast.
-    - `title`: of the file.
-    - `diagnostics`: names of the fields that are scalars of a whole state, and no part of it.
-    - `derived`: names of the fields that follow from the state.
-    - `measured`: names of what an instrument observes that is no field of the state. A field of such a name is called
-      `<field>_state` in `kinds` and `coords`.
+    - `title`: the title of the file.
+    - `diagnostics`: the names of scalars computed from a whole state.
+    - `derived`: the names of the fields derived from the state.
+    - `measured`: the names of observed variables that are not fields of the state. A field of the same name is then
+      called `<field>_state` in `kinds` and `coords`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class FieldsFile:
         scale.make_scale(name)
 
     def append(self, frame: Mapping[str, Any]) -> None:
-        """Add the next frame: arrays by the name of their variable. A variable that is left out stays NaN."""
+        """Add the next frame: arrays by the name of their variable. Missing variables stay NaN."""
         self._pending.append({name: np.asarray(value) for name, value in frame.items()})
         if len(self._pending) >= self._block:
             self._write()
@@ -130,14 +130,14 @@ class FieldsFile:
 def read_frame(path: Path, shapes: Mapping[str, tuple[int, ...]], model: str) -> dict[str, np.ndarray]:
     """State in a file: the last complete frame of `<field>_predicted`, or of `<field>`, for every field.
 
-    Beside what an instrument made of a field, it is `<field>_state_predicted`. A file of another model, or of another
-    grid, is refused.
+    If an instrument's variable has the name of a field, the field is `<field>_state_predicted`. A file of another
+    model, or of another grid, is refused.
 
     **Arguments:**
 
-    - `path`: of the file.
-    - `shapes`: of the expected fields, by name.
-    - `model`: its name, for errors.
+    - `path`: the path of the file.
+    - `shapes`: the shapes of the expected fields, by name.
+    - `model`: the name of the model, for errors.
     """
     with opened(path) as file:
         has, measured = {*file, *file.links}, str(file.attributes.get("measured", "")).split()

@@ -1,4 +1,4 @@
-"""Checkpoints of a fit, from which it is resumed: two generations, of which one is always complete."""
+"""Checkpoints from which a fit is resumed: two generations, at least one of which is always complete."""
 
 import hashlib
 import json
@@ -27,8 +27,8 @@ class Saved(NamedTuple):
     **Arguments:**
 
     - `state`: numbers, as plain JSON, and arrays.
-    - `origin`: what identifies the run: its configuration, hashes of equations and data, and bound on evaluations.
-    - `damaged`: the newer file that could not be read, so that this one was taken; empty if it is the newest.
+    - `origin`: the identity of the run: its configuration, hashes of equations and data, and bound on evaluations.
+    - `damaged`: the newer, unreadable file that this one replaces; empty if it is the newest.
     """
 
     state: RunState
@@ -38,7 +38,7 @@ class Saved(NamedTuple):
 
 @uninterrupted()
 def save_state(folder: Path, saved: Saved) -> None:
-    """Write a checkpoint into the folder, beside the one before, and rename it.
+    """Write a checkpoint into the folder, beside the previous one, and rename it.
 
     A kill at any moment leaves a complete one.
     """
@@ -59,7 +59,7 @@ def save_state(folder: Path, saved: Saved) -> None:
 
 
 def load_state(folder: Path) -> Saved | None:
-    """Newest checkpoint that is complete, or None if none was ever written."""
+    """The newest complete checkpoint, or None if none was ever written."""
     generations = [folder / name for name in (NEWEST, BEFORE) if (folder / name).exists()]
     wrong: dict[str, list[str]] = {}
     for path in generations:
@@ -73,7 +73,7 @@ def load_state(folder: Path) -> Saved | None:
 
 
 def _read(path: Path, wrong: list[str]) -> Saved | None:
-    """Content of a file, or None if it fails its checksum or is not what `save_state` writes; `wrong` gets reasons."""
+    """Content of a file; None if its checksum or its form is wrong, with the reasons added to `wrong`."""
     try:
         with open_hdf5(path) as file:
             refuse_foreign(file, path)
@@ -90,7 +90,7 @@ def _read(path: Path, wrong: list[str]) -> Saved | None:
 
 
 def _array(dataset: Any) -> np.ndarray:
-    """Array of a dataset that is not compressed: a small file must not fill the memory when it is read."""
+    """Array of an uncompressed dataset, since a small file must not fill the memory when it is read."""
     size = dataset.size * dataset.dtype.itemsize
     if dataset.dtype.kind not in "biufc" or dataset.chunks is not None or dataset.id.get_storage_size() < size:
         raise ValueError("not an array that save_state has written")
@@ -98,7 +98,7 @@ def _array(dataset: Any) -> np.ndarray:
 
 
 def _is_complete(numbers: Any, origin: Any) -> bool:
-    """Test for a checkpoint that names the run that it belongs to."""
+    """True if a checkpoint identifies its run."""
     if not (isinstance(numbers, dict) and isinstance(origin, dict)):
         return False
     most = origin.get("max_iterations")
@@ -115,7 +115,7 @@ def _checksum(numbers: Any, arrays: Mapping[str, np.ndarray], origin: Any) -> st
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "") -> dict[str, tuple[Any, Any]]:
-    """Entries in which two nested mappings differ, by dotted path; a missing one counts as None."""
+    """Entries in which two nested mappings differ, by dotted path; a missing entry counts as None."""
     found: dict[str, tuple[Any, Any]] = {}
     for key in sorted({*before, *now}, key=str):
         old, new = before.get(key), now.get(key)

@@ -30,9 +30,9 @@ class HistoryFile:
 
     **Arguments:**
 
-    - `path`: where it is written.
-    - `names` (p,): of the controls whose physical values are kept in `control` (n, p).
-    - `keep`: number of rows of an existing file that are kept; 0 for a new file.
+    - `path`: the path of the file.
+    - `names` (p,): the names of the controls whose physical values are stored in `control` (n, p).
+    - `keep`: the number of rows of an existing file to keep; 0 for a new file.
     """
 
     def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
@@ -73,7 +73,7 @@ class HistoryFile:
 
 
 def read_history(path: Path) -> dict[str, np.ndarray]:
-    """The complete rows of a history: each column by its name, and each control by its own.
+    """Complete rows of a history: each column by its name, and each control by its own.
 
     A control with the name of a column is left out.
     """
@@ -91,7 +91,7 @@ def read_history(path: Path) -> dict[str, np.ndarray]:
 
 
 def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
-    """The first `keep` rows of a history, also of one whose writer was killed."""
+    """The first `keep` rows of a history, even if its writer was killed."""
     # as damaged bytes may raise almost anything
     with contextlib.suppress(Exception):
         count, columns, _ = _complete(path)
@@ -104,7 +104,7 @@ def _rows(path: Path, keep: int) -> dict[str, np.ndarray]:
 
 
 def _complete(path: Path) -> tuple[int, dict[str, np.ndarray], list[str]]:
-    """The number of complete rows, the columns with those rows, and the names of the controls."""
+    """Number of complete rows, the columns with those rows, and the names of the controls."""
     with opened(path) as file:
         columns: dict[str, Any] = {c: file[c].checked().stored for c in ("n_done", *COLUMNS, "control", "control_name")}
         count, names = int(columns.pop("n_done")[()]), columns.pop("control_name").asstr()[()]

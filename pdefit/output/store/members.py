@@ -1,4 +1,4 @@
-"""members.h5: estimates of many fits with their intervals and records, as xarray, NetCDF and HDF5 tools read them."""
+"""members.h5: estimates of many fits with their intervals and records, for xarray, NetCDF and HDF5 tools."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ def write_members(path: Path, found: "xarray.Dataset") -> None:
 
     **Arguments:**
 
-    - `path`: of the file.
+    - `path`: the path of the file.
     - `found`: variables along `member`, and records along `time`.
     """
     with beside(path) as neighbour:
@@ -24,7 +24,7 @@ def write_members(path: Path, found: "xarray.Dataset") -> None:
 
 
 def read_members(path: Path) -> "xarray.Dataset":
-    """The content of members.h5. Raises `PdefitError` if it is missing or damaged."""
+    """Content of members.h5. Raises `PdefitError` if it is missing or damaged."""
     try:
         with open_netcdf(path) as file:
             return file.load()

@@ -1,4 +1,4 @@
-"""The lock of a run directory against a second process, and the file RUNNING as a sign of life for others."""
+"""Lock of a run directory against a second process, and the file RUNNING as a heartbeat."""
 
 import fcntl
 import os
@@ -20,7 +20,7 @@ RUNNING, _BEAT, _DEAD = "RUNNING", 20.0, 300.0
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Lock of a directory against other processes; it ends with the block or the process."""
+    """Context manager that locks a directory against other processes; the lock ends with the block or the process."""
     path = directory / ".lock"
     # the target of a link would be emptied, and a pipe cannot be
     if path.is_symlink() or path.exists() and not path.is_file():
@@ -41,7 +41,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def heartbeat(directory: Path) -> Iterator[None]:
-    """A file RUNNING in a directory for as long as the block lasts, touched again and again."""
+    """Context manager that keeps a file RUNNING in a directory, and renews its time."""
     path, over = directory / RUNNING, threading.Event()
     started = datetime.now().astimezone().isoformat(timespec="seconds")
     write_json(path, {"host": platform.node(), "process": os.getpid(), "started": started})
@@ -62,11 +62,11 @@ def heartbeat(directory: Path) -> Iterator[None]:
 
 
 def lives(directory: Path, made: Mapping[str, Any]) -> bool:
-    """Test for a living process of a RUNNING file: the one of its number here, or one that touches it elsewhere.
+    """True if the process of a RUNNING file is alive: by its process id on this machine, else by the file's time.
 
     **Arguments:**
 
-    - `directory`: of the run.
+    - `directory`: the directory of the run.
     - `made`: the content of the file.
     """
     try:

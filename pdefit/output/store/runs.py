@@ -1,4 +1,4 @@
-"""Run directories: how they are found, and read without following links out of them."""
+"""Run directories: their search, and reading without following links out of them."""
 
 import dataclasses
 import functools
@@ -24,10 +24,10 @@ _MARKS = ("provenance.json", "summary.json", "fields.h5", "history.h5")
 
 @dataclasses.dataclass(frozen=True)
 class RunFiles:
-    """Files of a run directory. What they hold is read when it is first used, and kept.
+    """Files of a run directory, each read on first use, and kept.
 
-    JSON files that are missing, damaged, half-written or links to elsewhere read as empty, and so do entries of another
-    kind. Sentences about damage are kept in `wrong`, once each.
+    JSON files that are missing, damaged, half-written or links to elsewhere read as empty, and so do entries of a wrong
+    type. Sentences about damage are kept in `wrong`, without duplicates.
     """
 
     directory: Path
@@ -36,8 +36,8 @@ class RunFiles:
     def path(self, name: str) -> Path:
         """Path of a file or folder of the run, whether it exists or not.
 
-        A link that leads out of the directory is refused. A run from somebody else must not bring other files of this
-        machine into a report, nor cause them to be overwritten.
+        A link out of the directory is refused. A run from a stranger must not bring other files of this machine into a
+        report, nor overwrite them.
         """
         path = self.directory / name
         if not _is_inside(path, self.directory):
@@ -47,7 +47,7 @@ class RunFiles:
         return path
 
     def as_written(self, name: str) -> Any:
-        """Content of a JSON file; an empty mapping without a file, or for one that cannot be read."""
+        """Content of a JSON file; an empty mapping if it is missing or unreadable."""
         try:
             return read_json(self.directory / name) if self.has(name) else {}
         except PdefitError as error:
@@ -55,7 +55,7 @@ class RunFiles:
             return {}
 
     def content(self, name: str) -> Any:
-        """Content of a JSON file: a mapping, or the record of its kind."""
+        """Content of a JSON file, as a mapping or as its record type."""
         wrong = list[str]()
         found = as_kind(self.as_written(name), KINDS.get(name, {}), "", wrong)
         self.wrong.update(
@@ -65,17 +65,17 @@ class RunFiles:
 
     @functools.cached_property
     def summary(self) -> Summary:
-        """The content of summary.json."""
+        """Content of summary.json."""
         return self.content("summary.json")
 
     @functools.cached_property
     def provenance(self) -> dict[str, Any]:
-        """The content of provenance.json."""
+        """Content of provenance.json."""
         return self.content("provenance.json")
 
     @functools.cached_property
     def saved(self) -> Saved | None:
-        """The newest checkpoint of the fit; None if it has none yet. Raises `PdefitError` if all are damaged."""
+        """The newest checkpoint of the fit; None if there is none yet. Raises `PdefitError` if all are damaged."""
         return load_state(self.directory / "state")
 
     def refuse_old(self) -> None:
@@ -95,12 +95,12 @@ class RunFiles:
             return ""
 
     def has(self, name: str) -> bool:
-        """Test for an existing file that is not a link to elsewhere."""
+        """True if a file exists and is not a link to elsewhere."""
         path = self.directory / name
         return path.is_file() and _is_inside(path, self.directory)
 
     def links(self) -> list[str]:
-        """Paths of the links that lead out of the run, and of pipes and devices; they are not followed or opened."""
+        """Paths of links out of the run, and of pipes and devices; they are neither followed nor opened."""
         return sorted(
             str(p.relative_to(self.directory))
             for p in self.directory.rglob("*")
@@ -109,7 +109,7 @@ class RunFiles:
         )
 
     def refuse_links(self, verb: str) -> None:
-        """Refuse to write into a run with links that lead out of it, for a verb."""
+        """Refuse, for a verb, to write into a run with links out of it."""
         if links := self.links():
             raise PdefitError(
                 f"'{self.directory}' has links that lead out of it, or pipes ({', '.join(links)}), and {verb} could "
@@ -118,7 +118,7 @@ class RunFiles:
 
     @property
     def verb(self) -> str:
-        """Verb that made the run: `fit`, `simulate`, ..."""
+        """The verb that made the run: `fit`, `simulate`, ..."""
         command = self.provenance.get("command") or []
         return command[1] if len(command) > 1 else "fit"
 
@@ -142,7 +142,7 @@ class RunFiles:
 
     @property
     def unsaved(self) -> bool:
-        """Test for a folder in which a command ended before it had saved anything, so that another one may begin."""
+        """True if a command ended before it saved anything, so that another one may use the folder."""
         results = ("state/*.h5", "starts/*.h5", "summary.json") if self.verb == "fit" else ("[!.]*",)
         found = {path.name for pattern in results for path in self.directory.glob(pattern)}
         return found <= _BEGUN and not self.state.startswith(RUNNING.lower())
@@ -162,7 +162,7 @@ class RunFiles:
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
-    """Test for a path that ends in a folder when all links are followed."""
+    """True if a path lies in a folder after all links are followed."""
     try:
         return path.resolve().is_relative_to(folder.resolve())
     # links that form a circle
@@ -171,14 +171,14 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 def recording_folder(directory: Path, name: str) -> Path:
-    """The folder of a recording in a run of many, which is made; the run itself for a single recording without a name."""
+    """Folder of a recording in a run of many, created if necessary; the run itself for a single nameless recording."""
     folder = directory / _RECORDINGS / name if name else directory
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def recordings_in(directory: Path) -> dict[str, Path]:
-    """The folders of the recordings in a run of many, by name; links are left out."""
+    """Folders of the recordings in a run of many, by name; links are left out."""
     found = sorted((directory / _RECORDINGS).glob("*/"), key=_natural)
     return {path.name: path for path in found if _is_inside(path, directory) and not path.is_symlink()}
 
@@ -196,5 +196,5 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
-    """Key that sorts the jobs of a sweep as numbers: 0, 1, ..., 10."""
+    """Sorting key that orders the jobs of a sweep as numbers: 0, 1, ..., 10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in path.parts]

@@ -7,7 +7,7 @@ class Recorded(Protocol):
     """A result with a JSON file."""
 
     def record(self) -> dict[str, Any]:
-        """The content of its JSON file, from which its figure is drawn."""
+        """Content of its JSON file, from which its figure is drawn."""
         ...
 
 
@@ -16,5 +16,5 @@ class Study(Recorded, Protocol):
     """A result of an analysis that can be tabulated, recorded and drawn."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """The lines of its table."""
+        """Rows of its table."""
         ...

@@ -1,4 +1,4 @@
-"""summary.json: what a run found, in one record."""
+"""summary.json: the results of a run in one record."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ def _empty() -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IntervalsSection:
-    """Facts about all intervals: their origin, and whether they are to be trusted."""
+    """Facts about all intervals: their origin, and whether they are trusted."""
 
     method: str = ""
     degrees_of_freedom: int | None = None
@@ -31,7 +31,7 @@ class IntervalsSection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LikelihoodSection:
-    """The marginal likelihood, and what information criteria need, as of `MarginalLikelihood`."""
+    """The marginal likelihood and the quantities for information criteria, as in `MarginalLikelihood`."""
 
     values: int | None = None
     chi2: _Number = None
@@ -46,7 +46,7 @@ class LikelihoodSection:
 
 @dataclasses.dataclass(frozen=True)
 class Baseline:
-    """The forecast with which that of the model is compared."""
+    """The baseline forecast, for comparison with the model's."""
 
     name: str = ""
     relative_l2_at_end: _Number = None
@@ -54,7 +54,7 @@ class Baseline:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ForecastSection:
-    """Scores of the forecast, in the time unit of the system; `peak_time` and `lyapunov` are None if there are none."""
+    """Scores of the forecast, in the time unit of the system; missing `peak_time` and `lyapunov` are None."""
 
     horizon: _Number = None
     start: _Number = None
@@ -91,7 +91,7 @@ class CertificateSection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordingSection:
-    """One of many recordings: its residuals, its forecast, its own numbers, and its number of fitted frames."""
+    """One of many recordings: its residuals, forecast, own scalars, and number of fitted frames."""
 
     fit: FitSection = FitSection()
     forecast: ForecastSection | None = None
@@ -101,32 +101,34 @@ class RecordingSection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The results of a run. Of a fit it has the entries up to `memory`, of many recordings `recordings` too.
+    """Results of a run. A fit has the entries up to `memory`, many recordings also `recordings`.
 
-    A file may come from another version, or from somebody else. What it lacks, or has of another kind, is empty or None.
+    A file may come from another version, or from a stranger. Entries that are missing or of a wrong type are empty or
+    None.
 
     **Arguments:**
 
-    - `experiment`, `variant`, `status`: its name, the kind of its data, and how the run ended.
-    - `converged`, `loss_initial`, `loss_final`, `iterations`, `gradient_evaluations`: of the optimizer.
-    - `time_unit`: of all times.
-    - `parameters`, `intervals`, `fields`: estimates by control, about their intervals, and errors of unknown fields.
-    - `sigma`, `noise`, `warnings`: standard deviations of the data, estimates of them, and what looks odd.
+    - `experiment`, `variant`, `status`: the name, the kind of its data, and how the run ended.
+    - `converged`, `loss_initial`, `loss_final`, `iterations`, `gradient_evaluations`: results of the optimizer.
+    - `time_unit`: the time unit of all times.
+    - `parameters`, `intervals`, `fields`: estimates by control, facts about their intervals, and errors of unknown
+      fields.
+    - `sigma`, `noise`, `warnings`: standard deviations of the data, estimates of them, and suspicious values.
     - `fit`, `forecast`: chi2, the log-likelihood with its constant, whiteness and held-out frames; scores of the forecast.
     - `discretisation`, `posterior`: shifts by finer steps and cells; uncertainty of unknown fields.
-    - `bootstrap`: the number of repetitions, and their intervals over the intervals by the matrix; None without.
-    - `likelihood`: the marginal likelihood and what information criteria need, as of `MarginalLikelihood`; None without
-      intervals.
-    - `starts`: what many starts of the fit reached; None for one.
-    - `verdict`, `verdict_reason`: its word, and in one line what it is based on and what to do.
+    - `bootstrap`: the number of repetitions, and the ratio of their intervals to the matrix intervals; None without.
+    - `likelihood`: the marginal likelihood and the quantities for information criteria, as in `MarginalLikelihood`;
+      None without intervals.
+    - `starts`: the results of several starts of the fit; None for one.
+    - `verdict`, `verdict_reason`: the word of the verdict, and one line with its reasons and the next step.
     - `evidence`: the same as data: `reasons` in order of weight, and `next`.
-    - `smooth_tangents`: bias by smooth tangents of hard switches.
-    - `events`, `certificate`: what happened on the way, and the test of the gradient at the estimate.
+    - `smooth_tangents`: the bias from smooth tangents of hard switches.
+    - `events`, `certificate`: events during the fit, and the test of the gradient at the estimate.
     - `seconds`, `adjoint`, `memory`: costs of the run.
-    - `members`: of many fits how many there are, and how many have which verdict.
-    - `recordings`: of each of many recordings `fit`, `forecast`, `own` and `frames`.
-    - `own`, `frames`: of one of many recordings its own numbers, and its number of fitted frames.
-    - `dt`, `solver`, `invariant_drift`, `exact_error`, `reference_error`: of a simulation.
+    - `members`: for many fits their number, and the number of fits with each verdict.
+    - `recordings`: `fit`, `forecast`, `own` and `frames` of each of many recordings.
+    - `own`, `frames`: for one of many recordings its own scalars, and its number of fitted frames.
+    - `dt`, `solver`, `invariant_drift`, `exact_error`, `reference_error`: results of a simulation.
     """
 
     experiment: str = ""
@@ -171,7 +173,7 @@ class Summary:
     reference_error: float | None = None
 
     def write(self, path: Path, entries: Collection[str] = ()) -> None:
-        """Write summary.json: entries of these names, without any those of a fit."""
+        """Write summary.json with the named entries, by default all entries of a fit."""
         names = [f.name for f in dataclasses.fields(self)]
         names = names[: names.index("recordings")]
         names += [name for name in ("recordings", "members") if getattr(self, name)]

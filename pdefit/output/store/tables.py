@@ -1,7 +1,7 @@
-"""Tables in CSV, such as residuals.csv and sweep.csv; and parameters.csv, one row for each scalar that was estimated.
+"""Tables in CSV, such as residuals.csv and sweep.csv; and parameters.csv, one row for each estimated scalar.
 
-They are written by the module csv: pandas takes an unknown cell and a NaN for the same, and whole numbers beside
-unknown ones for fractions.
+They are written by the module csv, since pandas confuses empty cells with NaN, and turns integers into floats if a
+column has empty cells.
 """
 
 import csv
@@ -35,8 +35,8 @@ _FEW_NUMBERS, _FEW_NAMES = 5, 16
 def write_table(path: Path, rows: Iterable[Iterable[Any]]) -> None:
     """Write rows of cells. Numbers keep all their digits, and None is an empty cell.
 
-    Names of fields, jobs and units may come from somebody else. A text that a spreadsheet would run as a formula begins
-    with an apostrophe.
+    Names of fields, jobs and units may come from a stranger. A text that a spreadsheet would run as a formula is
+    preceded by an apostrophe.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(x) for x in row] for row in rows)
@@ -49,19 +49,19 @@ def number(x: Any) -> float | None:
 
 
 def write_series(path: Path, ts: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
-    """Write a column for the times `ts` (T,) and one for each series (T,); cells are empty if not finite."""
+    """Write a column for the times `ts` (T,) and one for each series (T,); non-finite values are empty cells."""
     series = [[*map(number, values)] for values in columns.values()]
     write_table(path, [["time", *columns], *zip(map(float, ts), *series, strict=True)])
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write one line for each mapping, under the keys of all; what a mapping lacks is an empty cell."""
+    """Write one line for each mapping, with the union of the keys as columns; missing entries are empty cells."""
     columns = dict.fromkeys(key for row in rows for key in row)
     write_table(path, [columns, *([row.get(key) for key in columns] for row in rows)])
 
 
 def write_frames(path: Path, frames: Iterable["xarray.Dataset"]) -> None:
-    """Write a row for each place of frames, one frame after the other. Names of places are texts as in `write_table`."""
+    """Write a row for each position of frames, one frame after the other. Names are texts as in `write_table`."""
     with beside(path) as neighbour:
         for number, frame in enumerate(frames):
             named = {
@@ -73,7 +73,7 @@ def write_frames(path: Path, frames: Iterable["xarray.Dataset"]) -> None:
 
 @contextmanager
 def rows_of(path: Path) -> Iterator[list[dict[str, str]]]:
-    """The rows of a table by column, for a block that reads them. What it finds missing or wrong becomes a `PdefitError`."""
+    """Context manager with the rows of a table by column; missing or wrong data become a `PdefitError`."""
     text = read_text(path)
     try:
         rows = list(csv.DictReader(io.StringIO(text, newline=""), restval=""))
@@ -94,14 +94,14 @@ def number_in(row: Mapping[str, str], name: str) -> float:
 
 
 def read_series(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Times (T,) and series of a table that `write_series` made; NaN if a cell is empty."""
+    """Times (T,) and series of a table from `write_series`; NaN for empty cells."""
     with rows_of(path) as rows:
         columns = {n: np.asarray([number_in({n: row[n] or "nan"}, n) for row in rows]) for n in (rows or [{}])[0]}
         return columns.pop("time"), columns
 
 
 def read_points(path: Path) -> dict[str, dict[str, np.ndarray]]:
-    """Columns of numbers of points.csv by kind. Raises `PdefitError` if it is damaged."""
+    """Columns of numbers in points.csv by kind. Raises `PdefitError` if it is damaged."""
     found: dict[str, dict[str, list[float]]] = {}
     with rows_of(path) as rows:
         for row in rows:
@@ -128,22 +128,22 @@ class ParameterRow:
 
     **Arguments:**
 
-    - `control`, `unit`: name of the element, and its unit.
-    - `scale`: transform to search space, e.g. `log`.
-    - `guess`, `estimate`: the first value of the fit, and its last.
+    - `control`, `unit`: the name of the element, and its unit.
+    - `scale`: the transform to search space, e.g. `log`.
+    - `guess`, `estimate`: the first and the final value of the fit.
     - `truth`, `relative_error`: None if the truth is unknown; the error is estimate / truth - 1.
-    - `ci95_low`, `ci95_high`: ends of the 95 % interval; None without one, as of an estimate at its bound.
+    - `ci95_low`, `ci95_high`: the ends of the 95 % interval; None without one, as for an estimate at its bound.
     - `z_score`: (estimate - truth) in standard errors, in search space; None if the truth is unknown.
     - `at_bound`: whether the estimate lies on a bound.
-    - `discretisation_shift`: shift of the estimate by finer steps or cells, in half widths of its interval; None if
-      unknown.
+    - `discretisation_shift`: the shift of the estimate with finer steps or cells, in half widths of its interval; None
+      if unknown.
     - `interval_trusted`: false if residuals are not noise, or a shift is larger than the interval; None without one.
 
-    - `ci95_correlated_low`, `ci95_correlated_high`: ends of the interval that counts the correlation of residuals; None
-      if they are uncorrelated.
-    - `part_of`: the control, or the network, that the element belongs to; a number of its own is part of itself.
+    - `ci95_correlated_low`, `ci95_correlated_high`: the ends of the interval for correlated residuals; None if they are
+      uncorrelated.
+    - `part_of`: the control, or the network, that the element belongs to; a scalar control is part of itself.
 
-    Files without the last five columns can be read, too.
+    Files without the last five columns are readable, too.
     """
 
     control: str
@@ -165,17 +165,17 @@ class ParameterRow:
 
     @property
     def half_width(self) -> float | None:
-        """Half the width of the interval, or None without one."""
+        """Half width of the interval, or None without one."""
         if self.ci95_low is None or self.ci95_high is None:
             return None
         return (self.ci95_high - self.ci95_low) / 2
 
 
 def in_lines(rows: Sequence[ParameterRow]) -> list[tuple[ParameterRow, list[ParameterRow]]]:
-    """Lines of a table for people: each as one row, with the rows that it stands for.
+    """Lines of a table for display: each as one row, with the rows that it summarises.
 
-    The numbers of a network, of a function of time or of an initial state share a line. A few keep their own, and so do
-    those with names, such as bodies.
+    The numbers of a network, of a function of time or of an initial state share a line. If they are few, or have names
+    (such as bodies), each has its own line.
     """
     lines = list[tuple[ParameterRow, list[ParameterRow]]]()
     for name, found in itertools.groupby(rows, lambda r: r.part_of or r.control):
@@ -189,7 +189,7 @@ def in_lines(rows: Sequence[ParameterRow]) -> list[tuple[ParameterRow, list[Para
 
 
 def span(values: Sequence[float]) -> float | str:
-    """A number, or the range of many as text; empty for none."""
+    """A number, or the range of several as text; empty for none."""
     return values[0] if len({*values}) == 1 else f"{min(values):.4g} to {max(values):.4g}" if values else ""
 
 
@@ -203,13 +203,13 @@ def write_parameters(path: Path, rows: Sequence[ParameterRow]) -> None:
 
 
 def read_parameters(path: Path) -> list[ParameterRow]:
-    """Rows of a table that `write_parameters` made. Raises `PdefitError` if it is missing or damaged."""
+    """Rows of a table from `write_parameters`. Raises `PdefitError` if it is missing or damaged."""
     with rows_of(path) as rows:
         return [ParameterRow(**{name: _value(row, name, kind) for name, kind in COLUMNS.items()}) for row in rows]
 
 
 def _value(row: Mapping[str, str], name: str, kind: type) -> Any:
-    """Cell as the type of its column; an empty one is None if the type allows that."""
+    """A cell in the type of its column; an empty cell is None if the type allows that."""
     if type(None) in get_args(kind) and not row.get(name):
         return None
     if kind in (bool, bool | None):

@@ -3,21 +3,20 @@
 It is for ParaView's "XDMF Reader". "Xdmf3 Reader", which scripts take by default, reads no `HyperSlab`: in ParaView 5.11 it
 shows no arrays, and crashes on bodies.
 
-ParaView's own readers of NetCDF open fields.h5 and its export, but not as what they are. Tried with ParaView 5.11 and
-VTK 9.7.2:
+ParaView's own NetCDF readers open fields.h5 and its export, but misinterpret them. Tried with ParaView 5.11 and VTK
+9.7.2:
 
-- the CF reader has no times unless `time` has a date; then time is an axis of space, and a box has an axis too many
-- it reads the variables of one grid, so staggered fields take a reader each, which is not told
-- colatitude and longitude in radians are the sides of a flat image, because a sphere needs degrees
-- bodies and labels are rows of an image
-- the plain reader has times, but numbers of cells in place of coordinates
+- the CF reader has no times unless `time` has a date; otherwise time is a spatial axis, and a box has one axis too many
+- it reads the variables of one grid, so each staggered field needs a separate reader, which is not stated
+- colatitude and longitude in radians become the sides of a flat image, because a sphere needs degrees
+- bodies and labels become rows of an image
+- the plain reader has times, but indices of cells instead of coordinates
 
 Grids are `2DRectMesh` or `3DRectMesh`. A line is a 2-D mesh of height one. Fields on a sphere are points on it
-(`3DSMesh`), and bodies are `Polyvertex` points. XDMF counts its axes from the slowest, as HDF5 does. The last axis of an
-array is ParaView's X, and an `Information` element names it. Components of a velocity are scalars; only bodies in space have
-vectors. Values belong to the nodes of these meshes, which are the
-centres of cells. Lists (species, components) give an attribute for each label. Systems without space have nothing to
-show there, and no file is written.
+(`3DSMesh`), and bodies are `Polyvertex` points. XDMF counts its axes from the slowest, like HDF5. The last axis of an
+array is ParaView's X, and an `Information` element names it. Components of a velocity are scalars; only bodies in space
+have vectors. Values belong to the nodes of these meshes, which are the centres of cells. Lists (species, components)
+give an attribute for each label. For systems without space no file is written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,7 +67,7 @@ def _collections(film: Film) -> Iterator[str]:
 
 
 def _mesh_dims(field: Field) -> tuple[str, ...]:
-    """Axes of space of a field; those of bodies end in `axis`. Empty for none, or more than three."""
+    """Spatial axes of a field; for bodies the last is `axis`. Empty without axes, or for more than three."""
     if len(field.dims) == 2 and field.dims[1] == "axis" and field.shape[1] in (2, 3):
         return field.dims
     dims = tuple(d for d in field.dims if not _is_text(field, d))
@@ -106,7 +105,7 @@ def _sphere(field: Field) -> str:
 
 
 def _points(film: Film, places: Field) -> str:
-    """The predicted positions of the bodies of a frame."""
+    """Predicted positions of the bodies in a frame."""
     kind = "predicted" if "predicted" in places.kinds else places.kinds[0]
     item = _slab(film, places, kind, (slice(None), slice(None)))
     return _topology("Polyvertex", places.shape[:1], {2: "XY", 3: "XYZ"}[places.shape[1]], item)

@@ -1,4 +1,4 @@
-"""A weighted sum of formulas beside a term, of which a regression takes some."""
+"""A weighted sum of a term and candidate formulas, from which a regression selects."""
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -15,10 +15,10 @@ class Combination(AbstractTerm):
     - `inputs`: the names of the inputs of g.
     - `base`, `weight`: g and w.
     - `coefficients`: c, (n,), in the unit of the term.
-    - `constants`: the value of `constant` in each formula that holds it, in their order, (m,).
-    - `sizes`: s_j, the usual size of each formula, (n,).
+    - `constants`: the value of `constant` in each formula that contains it, in order, (m,).
+    - `sizes`: s_j, the typical size of each formula, (n,).
     - `expressions`: f_j, formulas of the inputs and the constant.
-    - `constant`: its name, which no input has.
+    - `constant`: the name of the constant, which no input has.
     """
 
     inputs: tuple[str, ...] = eqx.field(static=True)

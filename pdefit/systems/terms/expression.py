@@ -1,4 +1,4 @@
-"""Expressions: formulas of numbers and names as trees, which are evaluated and printed, and never run as code."""
+"""Expressions: formulas of numbers and names as trees, which are evaluated and printed, but never run as code."""
 
 import dataclasses
 import re
@@ -27,12 +27,12 @@ _LEAST = {"+": (1, 2), "-": (1, 2), "*": (2, 3), "/": (2, 3), "negative": (4,), 
 
 @dataclasses.dataclass(frozen=True)
 class Expression:
-    """A node of the tree of a formula.
+    """A node in the tree of a formula.
 
     **Arguments:**
 
     - `kind`: `number`, `name`, one of + - * / ^, `negative`, or the name of a function.
-    - `parts`: the expressions that it acts on.
+    - `parts`: the operands.
     - `value`: the number, or the name.
     """
 
@@ -42,7 +42,7 @@ class Expression:
 
     @staticmethod
     def parse(text: str) -> "Expression":
-        """The expression that a text stands for: numbers, names, + - * / ^, brackets, and functions such as sin and exp.
+        """Expression from a text of numbers, names, + - * / ^, brackets, and functions such as sin and exp.
 
         **Arguments:** `text`: the formula, such as `0.9 * x * y / (1 + y^2)`.
 
@@ -52,14 +52,14 @@ class Expression:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names in it, each once, in their order."""
+        """Names in the expression, each once, in order."""
         own = (str(self.value),) if self.kind == "name" else ()
         return tuple(dict.fromkeys((*own, *(n for part in self.parts for n in part.names))))
 
     def with_names(self, known: Mapping[str, "Expression"]) -> "Expression":
         """The expression with some names replaced by expressions.
 
-        **Arguments:** `known`: by name what stands there.
+        **Arguments:** `known`: the replacement of each name.
         """
         if self.kind == "name":
             return known.get(str(self.value), self)
@@ -82,7 +82,7 @@ class Expression:
         return _OPERATIONS[self.kind](*(part(values) for part in self.parts))
 
     def __str__(self) -> str:
-        """The text that `parse` reads as the same expression."""
+        """Text that `parse` reads as the same expression."""
         if self.kind == "number":
             return repr(self.value).removesuffix(".0")
         if self.kind == "name":
@@ -97,7 +97,7 @@ class Expression:
     def latex(self, words: Mapping[str, str] | None = None) -> str:
         """The formula in LaTeX.
 
-        **Arguments:** `words`: what to write for some names, such as `{"c1": "0.9"}`.
+        **Arguments:** `words`: the spelling of some names, such as `{"c1": "0.9"}`.
         """
         words = words or {}
 
@@ -120,7 +120,7 @@ class Expression:
         return form.format(*(write(part) for part in self.parts))
 
     def _within(self, i: int, write: Callable[["Expression"], str]) -> str:
-        """A part as it stands in this expression, in brackets where it binds less."""
+        """An operand as written in this expression, in brackets if it binds less tightly."""
         part = self.parts[i]
         return write(part) if _TIGHT.get(part.kind, 9) >= _LEAST[self.kind][i] else f"({write(part)})"
 

@@ -13,16 +13,16 @@ from pdefit.systems.terms.expression import Expression
 
 
 class Formula(AbstractTerm):
-    """A term that is written down: `c1 * x * y - c2 * y^2`, with constants that can be controls.
+    """A term given by a formula, such as `c1 * x * y - c2 * y^2`, with constants that can be controls.
 
-    For the form that a learned term was found to have, and for one that somebody else proposes. It is read by a grammar of
-    numbers, names, + - * / ^ and a few functions, and is never run as code.
+    For the form found for a learned term, and for proposed forms. It is read by a grammar of numbers, names, + - * / ^
+    and a few functions, and is never run as code.
 
     **Arguments:**
 
     - `formula`: the text.
     - `inputs`: the names of its inputs.
-    - `constants`: by name the value of everything else in it; default none.
+    - `constants`: the values of all other names, by name; default none.
     """
 
     constants: dict[str, Array]

@@ -1,4 +1,4 @@
-"""A small neural network as a term that nobody knows."""
+"""A small neural network as an unknown term."""
 
 from collections.abc import Sequence
 
@@ -17,18 +17,20 @@ _LAYERS, _NEURONS = 50, 1000
 
 
 class Network(AbstractTerm):
-    """A term as a small network of a few inputs, nearly zero at first, so that the known rest decides.
+    """A term as a small neural network of a few inputs, nearly zero at first, so that the known terms dominate.
 
-    For a function of two inputs or more of which nothing is known. Of one input `Series` needs fewer numbers. It can take
-    over known terms of the same inputs, which `pdefit identify` tells.
+    For an unknown function of two inputs or more. With one input `Series` needs fewer numbers. It can absorb known
+    terms of the same inputs, which `pdefit identify` reports.
 
     **Arguments:**
 
     - `inputs`: the names of its inputs.
-    - `sizes`: the usual size of each, by which it is divided. By default 1, and in an experiment what the data show.
-    - `size`: the usual size of the term; by default as `sizes`.
-    - `width`, `depth`: neurons of a hidden layer, up to 1000, and the number of these layers, up to 50; default 8 and 2.
-    - `seed`: of the weights; default 0.
+    - `sizes`: the typical size of each input, by which it is divided. By default 1, and in an experiment taken from
+      data.
+    - `size`: the typical size of the term; default as `sizes`.
+    - `width`, `depth`: the neurons of a hidden layer, up to 1000, and the number of hidden layers, up to 50; default 8,
+      2.
+    - `seed`: the seed of the weights; default 0.
     """
 
     net: eqx.nn.MLP

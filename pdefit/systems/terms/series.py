@@ -1,4 +1,4 @@
-"""Series of basis functions of one input as a term that nobody knows."""
+"""Series of basis functions of one input as an unknown term."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,19 +17,19 @@ _BASES = "chebyshev", "fourier", "spline"
 class Series(AbstractTerm):
     """A term of one input as a sum of basis functions: Chebyshev polynomials, sines and cosines, or a spline.
 
-    For a function of one input: a growth rate over the density, a diffusivity, a flux. It is linear in its coefficients,
-    so that fits and intervals are easier than with a network. Outside of its range it keeps the value of the nearest end;
-    a Fourier series repeats.
+    For a function of one input: a growth rate over the density, a diffusivity, a flux. It is linear in its
+    coefficients, so that fits and intervals are easier than with a network. Outside its range it keeps the value of the
+    nearest end; a Fourier series repeats.
 
     **Arguments:**
 
     - `inputs`: the name of its input.
     - `low`, `high`: the range, in the unit of the input.
     - `basis`: `chebyshev`, `fourier` or `spline`; default `chebyshev`. A Fourier series is periodic over the range.
-    - `count`: the number of coefficients, or of knots of the spline; default 6. Of `fourier` it is odd.
-    - `coefficients`: these, in the unit of the term, (count,), or a number for all; default 0.
+    - `count`: the number of coefficients, or of knots of the spline; default 6; odd for `fourier`.
+    - `coefficients`: the coefficients, in the unit of the term, (count,), or a number for all; default 0.
     - `positive`: whether the term is the exponential of the sum, whose coefficients are then logarithms; default False.
-      For what must stay above zero between the knots, too, such as a diffusivity.
+      For terms that must stay positive between the knots, too, such as a diffusivity.
     """
 
     coefficients: Float[Array, " k"]
@@ -84,9 +84,10 @@ class Series(AbstractTerm):
 
 
 def _spline(values: Float[Array, " k"], z: Array) -> Array:
-    """The cubic spline through values at 0, 1, 2, .. with the slopes of parabolas, as a sum of kernels.
+    """Cubic spline through values at 0, 1, 2, ... with the slopes of parabolas, as a sum of kernels.
 
-    It is the spline of a smooth time series. Look-ups by index would cost most of a field's rate; a sum needs none.
+    It is the spline of a smooth time series. Index look-ups would dominate the cost of a field's rate; a sum avoids
+    them.
     """
     first, last = _beyond(values), _beyond(values[::-1])
     total = jnp.zeros_like(z)
@@ -98,5 +99,5 @@ def _spline(values: Float[Array, " k"], z: Array) -> Array:
 
 
 def _beyond(values: Float[Array, " k"]) -> Array:
-    """The value one step before the first, of the parabola through the first three, or of the line through two."""
+    """Value one step before the first, from the parabola through the first three, or from the line through two."""
     return 2 * values[0] - values[1] if values.size == 2 else 3 * values[0] - 3 * values[1] + values[2]

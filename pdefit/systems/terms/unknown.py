@@ -1,4 +1,4 @@
-"""Systems with unknown terms beside their known ones."""
+"""Systems with unknown terms in addition to the known ones."""
 
 import functools
 import types
@@ -21,24 +21,24 @@ from pdefit.systems.terms.base import AbstractTerm
 
 
 def parameter_of(field: str) -> str:
-    """The name of the parameter that is the unknown term of a field."""
+    """Name of the parameter that holds the unknown term of a field."""
     return f"unknown_{field}"
 
 
 def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> AbstractSystem:
     """A system with unknown terms added to the rates of its fields.
 
-    A term of the field `prey` is the parameter `unknown_prey` of the new system, and its arrays can be controls. All else
-    is as in the system: parameters, coordinates, capabilities. What it states of conserved quantities and exact solutions
-    holds without the terms.
+    A term of the field `prey` becomes the parameter `unknown_prey` of the new system, and its arrays can be controls.
+    Parameters, coordinates and capabilities are unchanged. Declared conserved quantities and exact solutions hold
+    without the terms.
 
     **Arguments:**
 
-    - `system`: the known rest.
-    - `terms`: by the name of a field the term that is added to its rate.
+    - `system`: the known part.
+    - `terms`: for each field name, the term that is added to the rate of the field.
 
-    **Errors:** PdefitError for names that are no fields, for states whose fields differ in shape from a term's inputs,
-    and for second-order equations, whose accelerations no term can join.
+    **Errors:** PdefitError for unknown field names, for fields that differ in shape from the inputs of a term, and for
+    second-order equations, whose accelerations cannot take a term.
     """
     if not terms:
         return system
@@ -70,36 +70,36 @@ def with_unknown(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> A
 
 
 def unknown_terms(system: AbstractSystem) -> dict[str, AbstractTerm]:
-    """The unknown terms of a system by the name of their parameter, declared and added ones.
+    """Unknown terms of a system by the name of their parameter, both declared and added ones.
 
     **Arguments:**
 
-    - `system`: as its own class or `with_unknown` made it; one of numbers alone has none.
+    - `system`: an instance of its own class, or the result of `with_unknown`; it may be without terms.
     """
     held = {name: getattr(system, name) for name in system.__dataclass_fields__}
     return {name: value for name, value in held.items() if isinstance(value, AbstractTerm)}
 
 
 def with_terms(system: AbstractSystem, terms: Mapping[str, AbstractTerm]) -> AbstractSystem:
-    """A system with other terms in the place of its own.
+    """A system in which terms are replaced.
 
     **Arguments:**
 
-    - `system`: one with terms.
-    - `terms`: the new ones, by names as of `unknown_terms`.
+    - `system`: a system with terms.
+    - `terms`: the new terms, named as in `unknown_terms`.
     """
     return eqx.tree_at(lambda s: [getattr(s, name) for name in terms], system, [*terms.values()])
 
 
 def sized_by_data(system: AbstractSystem, observations: Observations) -> AbstractSystem:
-    """A system whose unknown terms take the sizes of data, if their sizes were left open.
+    """A system whose unknown terms take their sizes from data, if the sizes were left open.
 
-    The size of an input is the largest that was observed, and that of an added term the root mean square rate of its
-    field beyond noise. What was not observed has the size 1.
+    The size of an input is the largest observed value. The size of an added term is the root mean square rate of its
+    field, corrected for noise. Unobserved fields have the size 1.
 
     **Arguments:**
 
-    - `system`: one with terms.
+    - `system`: a system with terms.
     - `observations`: the record.
     """
     terms = unknown_terms(system)
@@ -122,7 +122,7 @@ def sized_by_data(system: AbstractSystem, observations: Observations) -> Abstrac
 
 @functools.cache
 def _extended(known: type[AbstractSystem], declared: tuple[tuple[str, str], ...]) -> type[AbstractSystem]:
-    """The class of a system with a parameter for each unknown term, by the name and the unit of its field's rate."""
+    """A class of systems with a parameter for each unknown term, named and with the unit of the field's rate."""
 
     def added(self: Any, t: Array, y: PyTree, rates: PyTree) -> PyTree:
         values = named_fields(y) | {"t": jnp.asarray(t)}

@@ -31,7 +31,7 @@ def film(system, y0, ts, dt):
 @pytest.mark.parametrize("a", [0.15, 0.3])
 @pytest.mark.parametrize("k", [8.0, 4.0])
 def test_a_front_into_resting_tissue_runs_at_its_speed(a, k):
-    """Without recovery it is the front of Nagumo's equation, whose speed is known."""
+    """Without recovery it is the front of Nagumo's equation, with a known speed."""
     grid = pdefit.CartesianGrid(shape=(400,), extent=(8.0,), length_unit="cm")
     system = AlievPanfilov(grid, **{**ALIEV_PANFILOV, "a": a, "k": k, "eps0": 0.0, "mu1": 0.0})
     u = np.asarray(film(system, initial(system), [200.0, 400.0], 0.1).u)
@@ -62,7 +62,7 @@ def test_rest_is_rest():
 
 
 def test_a_wave_turns_around_the_middle():
-    """For four turns, and every place is excited again in each."""
+    """Four turns, each of which excites every place."""
     grid = pdefit.CartesianGrid(shape=(64, 64), extent=(12.8, 12.8), length_unit="cm")
     system = AlievPanfilov(grid, **{**ALIEV_PANFILOV, "D": 4e-3})
     u = np.asarray(film(system, initial(system), np.arange(0.0, 2001.0, 10.0), 0.5).u)

@@ -104,7 +104,7 @@ def test_smooth_switches_change_the_speed_by_less_than_a_percent():
 
 @functools.cache
 def spirals(is_smooth):
-    """A functional of all fields over 5 ms of a spiral wave, wrong by a few percent, and where it is to be differentiated."""
+    """A functional of all fields over 5 ms of a spiral wave, with parameters wrong by a few percent."""
     grid = pdefit.CartesianGrid(shape=(64, 64), extent=(6.4, 6.4), length_unit="cm")
     truth = BOCF(grid, **TUTORIAL)
     # the turning wave, once its fronts have formed
@@ -127,7 +127,7 @@ def compiled(is_smooth):
 
 
 def discrepancy(is_smooth, direction, smallest=1e-6):
-    """The least relative difference of AD and central differences over a sweep of steps."""
+    """The smallest relative difference between AD and central differences over a sweep of steps."""
     theta = spirals(is_smooth).theta0
     value, gradient = compiled(is_smooth)
     slope = float(gradient @ direction)
@@ -152,7 +152,7 @@ def test_gradients_on_spiral_waves_are_right(name):
 
 @pytest.mark.parametrize("name", ["theta_v", "D", "fields"])
 def test_gradients_of_hard_switches_are_wrong(name):
-    """A cell then passes a threshold a time step earlier or later. Steps too small for that agree, and say nothing."""
+    """A cell then crosses a threshold a time step earlier or later. Smaller steps of theta agree, but show nothing."""
     assert discrepancy(False, direction_of(name), smallest=1e-4) > 3e-4
     assert discrepancy(True, direction_of(name), smallest=1e-4) < 1e-6
 

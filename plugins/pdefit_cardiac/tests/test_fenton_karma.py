@@ -1,4 +1,4 @@
-"""One cell after Fenton and Karma: rest, an action potential against another method, and when the stimulus comes."""
+"""One cell of Fenton and Karma: rest, an action potential against another method, and the times of the stimulus."""
 
 import h5py
 import jax
@@ -23,7 +23,7 @@ def test_a_cell_without_stimulus_rests():
 
 
 def test_an_action_potential_of_another_method():
-    """The equations written anew, by adaptive steps of the eighth order."""
+    """The equations coded independently, with adaptive steps of the eighth order."""
     p = FentonKarma(t0=-140.0, period=300.0)
 
     def switch(x, k):

@@ -1,4 +1,4 @@
-"""Parameters from data that hard switches made."""
+"""Parameters from data of hard switches."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ def record():
 
 
 def errors(record, smooth_tangents):
-    """The relative errors of parameters that start 15 % off, on windows that are reset to the data."""
+    """Relative errors of parameters that start 15 % off, on windows that restart from the data."""
     tissue, y0, data = record
     guess = {n: jnp.asarray(TUTORIAL[n] * f) for n, f in FACTORS.items()}
     model = dataclasses.replace(tissue, is_smooth=not smooth_tangents, sharpness=None, **guess)

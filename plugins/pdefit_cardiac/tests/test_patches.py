@@ -22,7 +22,7 @@ def grid(*shape, origin=None):
 
 
 def on(patches, grid):
-    """The field of patches, by one program."""
+    """The field of patches, from one program."""
     return np.asarray(jax.jit(lambda: patches.on(grid))())
 
 

@@ -20,7 +20,7 @@ applied = eqx.filter_jit(lambda kick, y: kick(y))
 
 
 def kicked(kick, system):
-    """The change of u; nothing else changed."""
+    """The change of u, after a check that nothing else changed."""
     y = system.rest()
     out = applied(kick, y)
     for a, b in zip(out[1:], y[1:], strict=True):

@@ -50,7 +50,7 @@ def test_nothing_happens_in_a_block(name):
 
 
 def test_tissue_that_ends_at_a_mask_keeps_its_integral():
-    """Diffusion with a diffusivity that varies loses nothing through the border of a mask."""
+    """Diffusion with a variable diffusivity loses nothing through the border of a mask."""
     grid = square(24)
     mask = Ellipses(0.0, [[1.2, 1.2]], [[0.9, 0.7]], 1.0)
     system = built("aliev_panfilov", grid, tissue=mask, D=Ellipses(1e-3, [[1.2, 1.2]], [[0.4, 0.4]], 1e-4))

@@ -1,4 +1,4 @@
-"""Activation times and phase singularities of films that are known exactly."""
+"""Activation times and phase singularities of films with known ones."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def around(x, y):
 
 
 def ramps(speed, ts):
-    """A wave whose voltage rises along x, by 0.1 in a unit of time, through 0.5 at x / speed."""
+    """A wave whose voltage rises along x, by 0.1 per unit of time, and passes 0.5 at x / speed."""
     return np.clip(0.5 + 0.1 * (ts[:, None, None] - X / speed), 0.0, 1.0)
 
 

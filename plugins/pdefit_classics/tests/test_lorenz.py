@@ -12,7 +12,7 @@ SYSTEM = Lorenz(10.0, 28.0, 8 / 3)
 
 
 def test_a_run_of_another_method():
-    """To t = 8: errors grow by e in 1.1 on average."""
+    """Up to t = 8: errors grow by a factor e in 1.1 on average."""
     with h5py.File(locate("classics/lorenz.h5")) as file:
         t, states = file["time"][:401:40], [file[name][:401:40] for name in "xyz"]
     found = pdefit.solve(SYSTEM, SYSTEM.init(None), t, solver=pdefit.solvers.RK4(), dt=2e-3, t0=0.0)

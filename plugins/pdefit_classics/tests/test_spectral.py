@@ -1,4 +1,4 @@
-"""Solitons, the published solutions, and a chaotic flame front made by another method."""
+"""Solitons, published solutions, and a chaotic flame front from another method."""
 
 import equinox as eqx
 import h5py
@@ -28,7 +28,7 @@ def run(system, u, ts, dt):
 
 
 def test_two_solitons_pass_through_each_other_and_are_shifted():
-    """Amplitudes 3 c / a are kept. The fast one is ahead of, the slow one behind its free flight by the known shifts."""
+    """Amplitudes 3 c / a are conserved. The collision shifts the fast one forward and the slow one back, by known shifts."""
     system = KortewegDeVries(pdefit.FourierGrid((512,), (80.0,), (-40.0,)), 6.0, 1.0, 4.0, -20.0)
     slow = KortewegDeVries(system.grid, 6.0, 1.0, 1.0, 0.0)
     t = 10.0
@@ -43,7 +43,7 @@ def test_two_solitons_pass_through_each_other_and_are_shifted():
 
 
 def test_solitons_keep_shape_and_momentum():
-    """Momentum up to the error of the steps."""
+    """Momentum is conserved up to the error of the steps."""
     system = KortewegDeVries(pdefit.FourierGrid((512,), (80.0,), (-40.0,)), 6.0, 1.0, 4.0, -20.0)
     first, last = run(system, system.init(None).u, [0.0, 10.0], 1e-3)
     np.testing.assert_allclose(np.sum(last**2), np.sum(first**2), rtol=1e-8)

@@ -42,13 +42,13 @@ def largest(y):
 
 
 def on_faces(system, u, v):
-    """The state of two functions of the coordinates."""
+    """A state from two functions of the coordinates."""
     parts = [np.meshgrid(*system.positions(i), indexing="ij") for i in range(2)]
     return system.background()._replace(u=jnp.asarray(u(*parts[0])), v=jnp.asarray(v(*parts[1])))
 
 
 def test_moving_vortices_decay_with_the_second_order():
-    """The vortices of Taylor and Green, carried by a uniform flow."""
+    """Taylor-Green vortices in a uniform flow."""
     errors = []
     for n in (16, 32):
         system = flow(n, Periodic(), 2 * np.pi)

@@ -1,4 +1,4 @@
-"""The pressure of flows against exact ones."""
+"""The pressure of flows against exact pressures."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The projection, and what the discretised transport conserves, with walls and without."""
+"""The projection, and invariants of the discretised transport, with walls and without."""
 
 import equinox as eqx
 import jax

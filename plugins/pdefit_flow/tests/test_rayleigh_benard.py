@@ -91,7 +91,7 @@ def test_mirrors_and_shifts_commute_with_the_rate():
 
 @eqx.filter_jit
 def work(system, y, rates):
-    """Means of what the rates add to the kinetic and the thermal energy."""
+    """Mean contributions of the rates to the kinetic and the thermal energy."""
     return system.mean(y.u * rates.u) + system.mean(y.w * rates.w), system.mean(y.T * rates.T)
 
 

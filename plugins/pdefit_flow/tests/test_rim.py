@@ -20,7 +20,7 @@ TIMES = np.linspace(0.0, 1.0, 11)
 
 
 def vortices(t, x, y):
-    """Vortices of Taylor and Green that decay, carried by a uniform flow."""
+    """Decaying Taylor-Green vortices in a uniform flow."""
     decay = np.exp(-2 * NU * t)
     u = 0.7 + decay * np.sin(x - 0.7 * t) * np.cos(y - 0.3 * t)
     return u, 0.3 - decay * np.cos(x - 0.7 * t) * np.sin(y - 0.3 * t)
@@ -32,7 +32,7 @@ def window(n, **arguments):
 
 
 def vectors(system, noise=0.0, ts=TIMES):
-    """The record of a raster of vectors at the corners of cells, the rim among them."""
+    """The record of a raster of vectors at the corners of cells, including the rim."""
     grid = system.grid
     x, y = (c + h * np.arange(n + 1) for c, h, n in zip(grid.corner, grid.spacing, grid.shape, strict=True))
     u, v = np.moveaxis([vortices(t, *np.meshgrid(x, y, indexing="ij")) for t in ts], 1, 0)
@@ -80,7 +80,7 @@ def test_vortices_cross_the_rim_with_the_second_order():
 
 
 def test_a_layer_without_pressure_spreads_as_the_exact_flow():
-    """The flow x / (1 + t), whose acceleration is that of its spreading. It is linear, so that the scheme is exact."""
+    """The flow x / (1 + t), whose acceleration is pure advection. It is linear in x, so that the scheme is exact."""
     system = window(6, compressible=True)
     grid = system.grid
     places = [c + h * np.arange(7) for c, h in zip(grid.corner, grid.spacing, strict=True)]
@@ -201,7 +201,7 @@ def diagnostics(system, start):
 
 
 def test_diagnostics_of_a_window_know_its_rim():
-    """Averages of the exact flow in the window, to the second order; a rim that is taken for walls spoils them."""
+    """Averages of the exact flow in the window, to second order; treating the rim as walls would change them."""
     found = {}
     for n in (12, 24):
         system = driven(window(n), vectors(window(n)))[0]

@@ -1,4 +1,4 @@
-"""Shifts and all their derivatives against those of `jnp.roll`, and what the transpose of a flow is made of."""
+"""Shifts and all their derivatives against `jnp.roll`, and the operations in the transpose of a flow."""
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ def test_all_derivatives_are_those_of_a_roll(dtype, by, axis):
 
 
 def test_the_transpose_of_a_periodic_flow_pads_nothing():
-    """XLA:CPU computes pads again in each loop that reads them, which took three times as long."""
+    """XLA:CPU recomputes pads in each loop that reads them, which took three times as long."""
     system = NavierStokes(pdefit.CartesianGrid((6, 4), (1.0, 1.0), boundary=Periodic()), *map(jnp.asarray, (0.1, 0.1)))
     y = Flow(*jnp.ones((2, 6, 4)))
 

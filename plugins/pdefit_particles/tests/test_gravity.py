@@ -79,7 +79,7 @@ def test_an_orbit_closes_after_its_period(speed):
 
 
 def test_symmetries(key):
-    """Rotations turn, translations and boosts leave, permutations permute the acceleration; no net force."""
+    """Rotations and permutations act on the acceleration, translations and boosts do not; no net force."""
     keys = jax.random.split(key, 3)
     x, gm = jax.random.normal(keys[0], (6, 3)), jax.random.uniform(keys[1], (6,), minval=0.1)
     x, gm = np.asarray(x), np.asarray(gm)
@@ -98,7 +98,7 @@ def test_symmetries(key):
 
 
 def test_two_bodies_by_the_relative_equation_of_the_first_order(key):
-    """Kidder 1995, doi:10.1103/PhysRevD.52.821, equation 2.2b, for bodies of any ratio of masses in their common centre."""
+    """Kidder 1995, doi:10.1103/PhysRevD.52.821, equation 2.2b, for any mass ratio, in the centre-of-mass frame."""
     gm, c = np.array([0.3, 1.1]), 20.0
     x, v = np.asarray(jax.random.normal(key, (2, 3)))
     m, r = gm.sum(), np.linalg.norm(x)
@@ -111,7 +111,7 @@ def test_two_bodies_by_the_relative_equation_of_the_first_order(key):
 
 
 def test_momentum_of_the_first_order_is_kept_to_the_second():
-    """Seven bodies, so that the terms of three at once take part (Einstein, Infeld and Hoffmann)."""
+    """Seven bodies, so that three-body terms contribute (Einstein, Infeld and Hoffmann)."""
 
     def left(c):
         system, y = pleiades(partial(RelativisticGravity, speed_of_light=c))
@@ -134,7 +134,7 @@ def test_momentum_of_the_first_order_is_kept_to_the_second():
 
 
 def test_mercury_leaves_the_trace_that_decides_the_precision():
-    """1 % of Mercury's mass moves a body by about 1e-7 au in 600 days: float64 and a fine step are no luxury."""
+    """1 % of Mercury's mass moves a body by about 1e-7 au in 600 days, which needs float64 and a fine step."""
     path = locate("solar_system/planets_1970_2040_20d.h5")
     gm = read_arrays(path, {"gm": "gm"})["gm"]
     data = read_observations(path, {"position": "position", "velocity": "velocity"}, stop=600.0)
@@ -171,7 +171,7 @@ def test_states_come_from_data_or_not_at_all():
 
 @pytest.mark.parametrize("index", [0, 1, 300, -1])
 def test_velocities_come_from_positions_where_differences_fail(index):
-    """20 days are a quarter of Mercury's year; wrong masses must not matter, they are unknown."""
+    """20 days are a quarter of Mercury's year; wrong masses must not matter, since they are unknown."""
     path = locate("solar_system/planets_1970_2040_20d.h5")
     data = read_observations(path, {"position": "position", "velocity": "velocity"}, stop=14610.0)
     index %= data.ts.size
@@ -185,7 +185,7 @@ def test_velocities_come_from_positions_where_differences_fail(index):
 
 
 def test_a_body_without_an_orbit_moves_on_a_parabola():
-    """A uniform motion bends nowhere, so no ellipse goes through it; the other bodies keep theirs."""
+    """A uniform motion has no curvature, so no ellipse goes through it; the remaining bodies keep their ellipses."""
     system, y0 = _ellipse()
     ts = 0.1 * np.arange(5.0)
     exact = pdefit.solve(system, y0, ts[1:], solver=diffrax.Dopri8(), dt=1e-2, t0=0.0)

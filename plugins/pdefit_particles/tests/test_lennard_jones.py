@@ -1,4 +1,4 @@
-"""Physics of Lennard-Jones spheres: conservation, forces, walls, and masses found again."""
+"""Physics of Lennard-Jones spheres: conservation, forces, walls, and recovered masses."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""A fluid of FENE-P kind: stresses of another method, its limit of long springs, and closures that say the same."""
+"""A FENE-P fluid: stresses of another method, its limit of long springs, and equivalent closures."""
 
 import runpy
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_shipped_stresses_are_those_of_the_fluid_and_of_a_closure_with_its_laws(
 
 
 def test_long_springs_are_a_linear_fluid():
-    """For large L f is 1, and the stress that of one mode of relaxation, in closed form."""
+    """For large L, f is 1 and the stress has one relaxation mode, in closed form."""
     eta, time, g, w = 4.0, 2.0, 0.5, 1.5
     ts = np.linspace(0.0, 6.0, 13)
     fluid = FeneP(relaxation=time, extension=1e4, viscosity=eta, amplitude=g, frequency=w)

@@ -1,4 +1,4 @@
-"""Pathways: what they keep, Robertson's reference values, and a network in place of a rate."""
+"""Pathways: their invariants, Robertson's reference values, and a network that replaces a rate."""
 
 import diffrax
 import jax
@@ -26,7 +26,7 @@ GLYCOLYSIS = {
 
 
 def run(system, ts, rtol=1e-7, atol=1e-10):
-    """The film of a system from its start."""
+    """The film of a system from its initial state."""
     steps, y = pdefit.Adaptive(rtol, atol), system.init(None)
     values = pdefit.simulate(system, y, np.asarray(ts), solver=diffrax.Kvaerno5(), steps=steps).values
     return type(y)(**{name: np.asarray(x) for name, x in values.items()})
@@ -58,7 +58,7 @@ def test_two_of_robertsons_species_go_as_in_all_three():
 
 
 def test_glycolysis_rests_where_its_flows_balance():
-    """Without ATP being used, and nothing going in, nothing moves; and a network takes the place of one rate only."""
+    """Without inflow and consumption of ATP everything is at rest; a network replaces one rate only."""
     system = Glycolysis(**GLYCOLYSIS)
     y = system.init(None)
     rates = system.vector_field(0.0, y, None)

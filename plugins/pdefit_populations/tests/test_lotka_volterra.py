@@ -1,4 +1,4 @@
-"""Lotka and Volterra: a constant of motion, the period of small orbits, crowding, and a table of another method."""
+"""Lotka-Volterra: an invariant, the period of small orbits, crowding, and a table of another method."""
 
 import subprocess
 import sys
@@ -83,7 +83,7 @@ def test_noise_of_a_table_is_a_share_of_each_value(tables):
 
 
 class Encounters(eqx.Module):
-    """The rates of encounters, with a further growth of the prey."""
+    """The rates of encounters, plus an additional growth of the prey."""
 
     growth: jax.Array
 

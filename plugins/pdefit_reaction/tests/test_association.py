@@ -16,7 +16,7 @@ def box(cells=16, **parameters):
 
 
 def test_a_well_mixed_box_reaches_chemical_equilibrium():
-    """Without source and decay A B / C is k_off / k_on, and A + C and B + C stay what they were."""
+    """Without source and decay A B / C is k_off / k_on, and A + C and B + C are conserved."""
     grid = pdefit.CartesianGrid((4,), (1.0,))
     none = {name: 0.0 for name in ("a", "b", "c", "k_A", "k_B", "k_C")}
     system = Association(grid, D=1.0, k_on=2.0, k_off=0.5, **none)

@@ -1,4 +1,4 @@
-"""A column against a loop over its cells, and against the exact solution of a flux that is linear."""
+"""A column against a loop over its cells, and against the exact solution for a linear flux."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -27,7 +27,7 @@ def test_it_contains_fishers_equation():
 
 
 def test_crowding_is_richards_growth():
-    """u = K (1 + c exp(-a r t))^(-1/a) where there is nothing to spread."""
+    """u = K (1 + c exp(-a r t))^(-1/a) for a uniform density."""
     r, K, a, t = 1.2, 1700.0, 2.5, 0.4
     u = K * (1 + 3 * np.exp(-a * r * t)) ** (-1 / a)
     rate = u * r * 3 * np.exp(-a * r * t) / (1 + 3 * np.exp(-a * r * t))
@@ -35,13 +35,13 @@ def test_crowding_is_richards_growth():
 
 
 def test_growth_wakes_up():
-    """After one lag it has come to 1 - 1/e."""
+    """After one lag its factor is 1 - 1/e."""
     full, awake = (np.asarray(RATE(cells(lag=x), 0.5, state(np.full(200, 300.0)), None).u) for x in (0.0, 0.5))
     np.testing.assert_allclose(awake, (1 - np.exp(-1)) * full, rtol=1e-12)
 
 
 def test_crowded_cells_spread_as_a_porous_medium():
-    """Barenblatt's solution for m = 1, s = t^(-1/3) (1 - x^2 / (6 D t^(2/3))), and none beyond its edge."""
+    """Barenblatt's solution for m = 1, s = t^(-1/3) (1 - x^2 / (6 D t^(2/3))), and zero beyond its edge."""
     D, t, x = 0.01, 1.0, np.asarray(GRID.axis(0))
 
     def share(t):
@@ -57,7 +57,7 @@ def test_crowded_cells_spread_as_a_porous_medium():
 
 
 def test_an_empty_place_has_derivatives():
-    """Powers of a density of zero are cut off below a share that no count sees."""
+    """Powers of a density of zero are cut off below an unobservably small fraction of the capacity."""
     system = cells(m=0.5, a=1.5, lag=0.3)
 
     def total(system, u):

@@ -35,7 +35,7 @@ def test_space_order_is_two_in_two_dimensions():
 
 
 def test_a_front_along_any_axis_is_the_same():
-    """A plane front does not notice a second dimension, nor a periodic one."""
+    """A plane front is independent of a second dimension, even a periodic one."""
     flat = front((160,), (80.0,))
     for boundary in (pdefit.boundaries.NoFlux(), (pdefit.boundaries.NoFlux(), pdefit.boundaries.Periodic())):
         dish = front((160, 8), (80.0, 4.0), boundary=boundary)
@@ -48,7 +48,7 @@ def test_a_front_along_any_axis_is_the_same():
 
 @pytest.mark.parametrize(("D", "r"), [(1.0, 1.0), (0.5, 2.0), (2.0, 0.3)])
 def test_the_front_runs_at_its_speed(D, r):
-    """Position of u = 1/4, where the exact front's argument is zero."""
+    """Position of u = 1/4, where the argument of the exact front is zero."""
     length = np.sqrt(D / r)
     system = front((800,), (160.0 * length,), D, r)
     ts = np.array([4.0, 8.0]) / r

@@ -1,4 +1,4 @@
-"""An excitable medium against its known properties: its rest, its front, and its spiral."""
+"""An excitable medium against its known properties: its resting state, its front, and its spiral."""
 
 import equinox as eqx
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Free functions of the density against the model of a given form, well by well."""
+"""Free functions of the density against the parametric model, well by well."""
 
 import jax.numpy as jnp
 import numpy as np

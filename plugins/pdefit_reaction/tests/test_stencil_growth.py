@@ -1,4 +1,4 @@
-"""A stencil against its exact waves, and what a ring is."""
+"""A stencil against its exact waves, and the boundary condition of a ring."""
 
 import jax.numpy as jnp
 import numpy as np

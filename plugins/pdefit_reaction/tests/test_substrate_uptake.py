@@ -1,4 +1,4 @@
-"""The uptake as a term: the equations that it contains, and what it leaves in balance."""
+"""The uptake as a term: its special case, and the balance between both species."""
 
 import jax
 import jax.numpy as jnp

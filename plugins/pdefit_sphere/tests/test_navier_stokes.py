@@ -144,7 +144,7 @@ def test_energy():
 
 
 def test_gradients_of_rotation_and_delay():
-    """Gradients by reverse mode against differences, where the force alone drives a fluid at rest."""
+    """Gradients by reverse mode against differences, for a fluid driven from rest by the force alone."""
     force = KnotForce((4, 4, 6), (0.0, 1.0), values=drawn(2, (4, 4, 6, 2)))
     y0 = jax.tree.map(jnp.zeros_like, rigid((0, 0, 1)))
     weights = Velocity(*drawn(4, (2, *SPHERE.shape)))

@@ -1,4 +1,4 @@
-"""Recordings that share a force: its smoothing, its rotation once a run, and the first as reference of the others."""
+"""Recordings that share a force: its smoothing, one rotation for each run, and the first recording as reference."""
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ SMOOTH = pdefit.Smoothing(length=0.3, time=0.4, order=1.5, amplitude=0.7)
 
 @pytest.fixture(scope="module")
 def joint():
-    """Two recordings of random velocities, in a rotated and delayed force."""
+    """Two recordings of random velocities, with a rotated and delayed force."""
     force = KnotForce((4, 5, 7), (0.0, 1.0))
     system = NavierStokes(SPHERE, jnp.asarray(0.1), force=force, orientation=jnp.zeros(3), delay=jnp.zeros(()))
     zeros = jnp.zeros(SPHERE.shape)

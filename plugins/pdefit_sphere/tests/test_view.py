@@ -1,4 +1,4 @@
-"""Fields on a sphere: the two views, vectors in them, and the vorticity, beside exact Cartesian vectors."""
+"""Fields on a sphere: both views, vectors in them, and the vorticity, against exact Cartesian vectors."""
 
 import dataclasses
 import subprocess
@@ -40,7 +40,7 @@ def _turning(rate):
 
 
 def _pixels(view):
-    """Where each pixel lies, and at which point of the sphere; beyond the rim nowhere."""
+    """Position of each pixel, and its point on the sphere; NaN beyond the rim."""
     x, y = np.meshgrid(*view.axes[::-1])
     side, x = np.where(x > EDGE, -1, 1), np.where(x > EDGE, x - 2 * EDGE, x)
     r = np.hypot(x, y)
@@ -125,7 +125,7 @@ def test_recordings_share_their_colours(run, tmp_path, saved_figures):
 
 
 def test_the_view_is_loaded_without_the_equations(run):
-    """Pictures of a run need no JAX, also those that a plugin draws."""
+    """Pictures of a run need no JAX, even those drawn by a plugin."""
     code = """
 import sys
 from pathlib import Path

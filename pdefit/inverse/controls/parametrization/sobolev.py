@@ -51,7 +51,7 @@ class Sobolev(AbstractParametrization):
         return self.smoother.unsmooth(field - self.background)
 
     def at_points(self, changes):
-        return jax.vmap(self.smoother.smooth)(changes.reshape(-1, *self.shape)).reshape(changes.shape)
+        return jax.vmap(self.smoother.smooth)(jnp.reshape(changes, (-1, *self.shape))).reshape(changes.shape)
 
     def variance(self, variances):
         # all elements of z have the same weight
