@@ -122,3 +122,8 @@ def test_rules_that_cannot_be():
     ):
         with pytest.raises(pdefit.PdefitError, match=words):
             pdefit.fit(NOISY, [stage])
+
+
+def test_a_rule_leaves_the_number_of_products_to_the_optimizer():
+    stage = pdefit.Stage(pdefit.optimizers.GaussNewtonCG(products=7), 5, stop=pdefit.stopping.Noise(1.0))
+    assert stage.optimizer_for(NOISY).most_products == 7
