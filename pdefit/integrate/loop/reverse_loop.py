@@ -2,7 +2,7 @@
 
 JAX differentiates nested scans too, but copies what inner scans keep into what outer ones keep. Here nothing is copied,
 and every turn of an outer loop uses the same buffers. Such a loop cannot be differentiated forward. So it serves
-gradients, and everything else runs through `pdefit.integrate.loop.time_loop`.
+only gradients; `pdefit.integrate.loop.time_loop` serves all other derivatives.
 """
 
 import math

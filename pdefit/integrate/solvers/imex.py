@@ -15,7 +15,7 @@ _DELTA = 1 - 1 / (2 * _GAMMA)
 class IMEX(AbstractOwnStep):
     """The implicit-explicit method ARS(2,2,2) of second order, for y' = N(t, y) + L y (`AbstractSplit`).
 
-    For diffusion so stiff that explicit steps are too short, with mild reactions. Not for adaptive steps, or if N
+    For stiff diffusion, which makes explicit steps too short, with mild reactions. Not for adaptive steps, or if N
     itself is stiff.
 
     L may be arbitrarily stiff, because it is solved for: its fastest modes decay at once. N must be stable by itself.

@@ -26,8 +26,8 @@ class Problem(eqx.Module):
     **Arguments:**
 
     - `system`: the equations with their parameters.
-    - `y0`: the initial state, of the shapes and units that the system declares. Its numbers become float64 if a parameter is
-      float64.
+    - `y0`: the initial state, of the shapes and units that the system declares. Its numbers become float64 if a
+      parameter is float64.
     - `observe`: the instrument; by default it observes the whole state. An instrument that needs a grid takes the
       system's.
     - `nodes`: the states at the starts of all segments of multiple shooting, (S, ...). The formulation sets them.
