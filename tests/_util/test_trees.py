@@ -1,4 +1,4 @@
-"""Precision of states beside the numbers of their equations."""
+"""Precision of states beside the numbers of their equations, and parts of arrays."""
 
 from typing import ClassVar
 
@@ -9,7 +9,7 @@ import pytest
 from problems import VALUE
 
 import pdefit
-from pdefit._util.trees import cast, promoted
+from pdefit._util.trees import cast, promoted, taken
 from pdefit.cli.run.initial_state import initial_state
 
 
@@ -47,3 +47,16 @@ def test_a_state_in_the_precision_of_its_equations_stays_as_it_is(dtype):
     system, y0 = cast(Decay(), dtype), {"x": jnp.ones((2,), dtype), "n": jnp.ones((), int)}
     # times of a series stay float64 beside it, and so do coefficients of a transform
     assert promoted(y0, (system, np.ones(3), jnp.ones(2, complex))) is y0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, bool], ids=str)
+def test_a_part_of_an_array_is_what_its_index_takes(dtype):
+    x = np.arange(12).reshape(4, 3).astype(dtype)
+    for index in (1, slice(2), np.array([3, 0]), np.s_[:, :2]):
+        for array in (x, jax.device_put(x)):
+            part = taken(array, index)
+            assert isinstance(part, np.ndarray) == isinstance(array, np.ndarray)
+            assert part.dtype == dtype
+            np.testing.assert_array_equal(part, x[index])
+    traced = jax.jit(lambda y: taken(y, 1))(x)
+    np.testing.assert_array_equal(traced, x[1])

@@ -58,7 +58,7 @@ def write_film(exp: Experiment, found: Fit, store: Store, path: Any, title: str)
     measured = {n: where for n, where in axes.measured.items() if n in wanted}
     fields = problem.coords()
     values, mask = jax.device_get((record.values, record.mask))
-    seen = as_fields(problem.observe, {n: x[0] for n, x in values.items()}, fields)
+    seen = as_fields(problem.observe, {n: np.asarray(x[0]) for n, x in values.items()}, fields)
     kinds = ("predicted", "true") if true else ("predicted",)
     film_kinds = {n: kinds + ("observed",) * (n in seen or n in measured) for n in wanted}
     film_kinds |= {n: (*film_kinds[n], "sigma") for n in measured} | dict.fromkeys(axes.scalars, kinds)

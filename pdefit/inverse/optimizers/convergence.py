@@ -30,7 +30,7 @@ def exhausts(before: Array, promise: Array, fallen: Array, little: Array) -> Boo
 
 
 @Program
-def _told_by_noise(box: Box, value: Array, decrement: float) -> tuple[Array, Array, Array]:
+def _measure_noise(box: Box, value: Array, decrement: float) -> tuple[Array, Array, Array]:
     """The variance of residuals, the round-off of J, and whether a fall of J by so much would matter."""
     noise = box.noise(value)
     return box.variance(value), noise, box.matters(noise, value, decrement)
@@ -90,7 +90,7 @@ class Convergence(NamedTuple):
             return None
         # without what has a place for every unknown, by one program for all fits
         limits = box._replace(lower=np.zeros(0), upper=np.zeros(0), nothing=None, straight=False)
-        variance, noise, matters = map(float, _told_by_noise(limits, value, decrement))
+        variance, noise, matters = map(float, _measure_noise(limits, value, decrement))
         if bool(self.stuck) and matters:
             return (
                 f"stopped at the precision of float32: round-off of J hides a fall of {noise:.1g}, and so "

@@ -6,6 +6,7 @@ from pdefit_particles import Gravity
 from problems import fisher, fisher_functional, planets_functional
 
 import pdefit
+from pdefit.inverse.certify.direction import direction
 from pdefit.inverse.controls.bind import bind
 
 
@@ -203,3 +204,17 @@ def test_controls_tell_what_of_theta_is_whose():
     theta[[0, 2, 3, 4]] = np.log(0.01) * (1 - 1e-16), 0.0, 2 - 2e-16, 2 - 1e-14
     assert list(np.flatnonzero(controls.bounds.at(theta))) == [0, 2, 3]
     np.testing.assert_array_equal(controls.bounds.free(theta), ~controls.bounds.at(theta))
+
+
+def test_a_direction_moves_each_control_by_about_its_own_size():
+    controls, problem = resolved({"D": pdefit.Control(pdefit.transforms.Log()), "y0": {"u": {}}})
+    theta = controls.theta(problem)
+    along = np.random.default_rng(0).normal(size=theta.shape)
+    # the logarithm of a number by itself, a field by its root mean square
+    number, *field = along * np.asarray(controls.sizes(theta, along))
+    assert abs(number) == pytest.approx(1.0 if abs(along[0]) > 1 else abs(along[0]))
+    assert np.sqrt(np.mean(np.square(field))) == pytest.approx(float(np.sqrt(np.mean(problem.y0.u**2))))
+    v = np.asarray(direction(controls, theta, jax.random.key(1)))
+    np.testing.assert_array_equal(v, direction(controls, theta, jax.random.key(1)))
+    assert not np.array_equal(v, direction(controls, theta, jax.random.key(2)))
+    assert abs(v[0]) == pytest.approx(1.0)

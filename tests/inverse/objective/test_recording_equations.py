@@ -51,3 +51,16 @@ def test_nothing_is_as_large_as_the_dense_matrix():
                 yield from sizes(inside)
 
     assert 0 < max(sizes(program.jaxpr)) < p**2 / 10
+
+
+def test_each_operation_of_the_arrow_is_one_program():
+    compiled = list[str]()
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: compiled.append(event) if event.endswith("backend_compile_duration") else None
+    )
+    # of a size of its own, for which nothing was compiled before
+    arrow = equations(2, 1, 1, recordings=7)
+    v, before = jax.device_put(np.ones(arrow.sums.shape[1])), len(compiled)
+    for operation in (arrow.diagonal, arrow.dense, lambda: arrow @ v):
+        operation()
+    assert len(compiled) - before == 3
