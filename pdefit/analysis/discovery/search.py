@@ -30,19 +30,20 @@ def solved(found: Fitted) -> Fitted:
 
 
 class Search:
-    """Search for sets of candidates by many members at once.
+    """Search for sets of candidates, for many members at once.
 
-    Around a point the data respond linearly to all candidates, so sets are compared from normal equations alone. The
-    best are fitted by the equations, and the comparison is repeated around the best of them until it is stable.
+    Near a point the model is linear in all candidates, so sets are compared from normal equations alone. The best sets
+    are fitted with the full model. The comparison is repeated around the best fit of each member while it improves, in
+    at most four rounds.
 
     **Arguments:**
 
-    - `members`: objectives as `with_candidates` makes them, of one system.
+    - `members`: objectives of one system, as made by `with_candidates`.
     - `stated`: whether the noise is known.
     - `most`: the largest number of candidates in a set.
 
-    `candidates` are pairs of a term's name and a formula. `places` are the indices in theta of their coefficients, and
-    `constants` the indices of their constants, -1 for none.
+    The attribute `candidates` lists pairs of a term's name and a formula. `places` lists the indices in theta of their
+    coefficients, and `constants` the indices of their constants, -1 for candidates without a constant.
     """
 
     def __init__(self, members: Members, stated: bool, most: int):

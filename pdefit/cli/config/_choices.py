@@ -53,13 +53,13 @@ def in_order(given: Sequence[Override], sections: Collection[str]) -> list[Overr
 
 
 def drop_former(experiment: DictConfig, chosen: Mapping[str, Any], last: Mapping[str, Any], typed: Set[str]) -> None:
-    """Remove the keys that an experiment gives to choices that the command line replaced.
+    """Remove an experiment's keys of choices that the command line replaced.
 
     **Arguments:**
 
-    - `experiment`: its configuration.
-    - `chosen`, `last`: by group, the choice that the experiment's keys belong to, and the final choice.
-    - `typed`: the groups that the command line chooses; an experiment may also choose by a name in the section.
+    - `experiment`: the configuration of the experiment, changed in place.
+    - `chosen`, `last`: for each group, the choice to which the experiment's keys belong, and the final choice.
+    - `typed`: the groups chosen on the command line; an experiment may also choose by a name in the section.
     """
     for group in sorted({*map(str, experiment)} & {*chosen}):
         section: Any = experiment._get_node(group)

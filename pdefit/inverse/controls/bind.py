@@ -37,7 +37,7 @@ def bind(
     - `problem`: the nominal values.
     - `declared`: the declarations, nested like the problem: parameters of the system at its root, then `y0`, `observe`,
       `nodes` and `args`. Every leaf is a `Control` or a transform.
-    - `key`: of random guesses.
+    - `key`: the key of random guesses.
     - `observations`: the record, for guesses from data.
     """
     check_units(problem)
@@ -73,7 +73,7 @@ def _checked_guess(problem: Problem, path: str, control: Control) -> Array:
 
 
 def _of_modes(problem: Problem, path: str, control: Control, count: int) -> tuple[Array, Modes]:
-    """The part of the guess that smooth modes hold, and these modes."""
+    """Projection of the guess onto smooth modes, and these modes."""
     _check_modes(path, control)
     guess = leaf(problem, path)(problem)
     modes = Modes.of(path, count, control.basis, field_axes(problem, path, guess.shape))
@@ -86,7 +86,7 @@ def _of_modes(problem: Problem, path: str, control: Control, count: int) -> tupl
 def _smooth(
     problem: Problem, path: str, control: Control, given: float | Smoothing, observations: Observations
 ) -> tuple[Array, Sobolev]:
-    """The guess and its Sobolev variable. A measured guess loses what the prior takes for noise."""
+    """The guess and its Sobolev variable. A prior with an amplitude filters a measured guess."""
     guess, roughness, is_open = _checked_guess(problem, path, control), None, False
     background = control.transform.to_search(guess)
     if isinstance(given, Smoothing):
@@ -106,7 +106,7 @@ def _smooth(
 def _item(
     problem: Problem, path: str, control: Control, guess: Array, parametrization: AbstractParametrization
 ) -> BoundControl:
-    """The control bound to its leaf of the problem."""
+    """Control bound to its leaf of the problem."""
     info, fields = declaration(problem, path), problem.system.coords()
     units = {f"{root}.{name}": where.unit for root in ("y0", "nodes") for name, where in fields.items()}
     kind, (lower, upper) = kind_of(path, guess.size), _bounds(control, np.asarray(guess))
@@ -131,7 +131,7 @@ def _item(
 
 
 def _bounds(control: Control, guess: np.ndarray) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
-    """The smallest and the largest value: one number each, or one for each element if they depend on the guess."""
+    """Lower and upper bound: one number each, or one for each element if they depend on the guess."""
     least, most = control.bounds or (-np.inf, np.inf)
     if control.within is None:
         return least, most
@@ -142,7 +142,7 @@ def _bounds(control: Control, guess: np.ndarray) -> tuple[float | tuple[float, .
 def at_guesses(
     problem: Problem, declarations: list[tuple[str, Control]], key: PRNGKeyArray, observations: Observations
 ) -> Problem:
-    """The problem with every declared array at its guess."""
+    """The problem with all declared arrays at their guesses."""
     guessed, states, observations = problem, ("y0", "nodes"), observations.from_first_frame
     hidden: list[str] = []
     # states last, which are seen through the instrument and the inputs that are guessed
@@ -169,7 +169,7 @@ def at_guesses(
 
 
 def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tuple[int, ...]) -> Smoother:
-    """The smoothing operator of a field, from the part of the problem that holds the field or from its axes."""
+    """Smoothing operator of a field, from the part of the problem that holds the field, or from its axes."""
     part = holder(problem, path)
     if isinstance(part, AbstractSmoothed) and isinstance(given, Smoothing):
         assert given.amplitude != "auto", "`from_guess` knows its number"
@@ -178,7 +178,7 @@ def _smoother(problem: Problem, path: str, given: float | Smoothing, shape: tupl
 
 
 def _smoothed(search: Array, smoother: GridSmoother, path: str, observations: Observations) -> tuple[Array, Array]:
-    """The mean of a measured field, and the field without what its prior takes for noise, both in search space."""
+    """Mean of a measured field, and the field filtered by its prior, both in search space."""
     field = path.partition(".")[2] or "y"
     observed = np.asarray(observations.mask[field][0])
     # noise at few points is interpolated to many, and its variance in smooth modes is larger by their ratio
@@ -189,7 +189,7 @@ def _smoothed(search: Array, smoother: GridSmoother, path: str, observations: Ob
 
 
 def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Labels of the elements of a control: the coordinates of its declared dimensions, or numbers."""
+    """Labels of the elements of a control: coordinates of its declared dimensions, or indices."""
     if not shape:
         return ("",)
     axes: list[Any] = [range(n) for n in shape]
@@ -201,7 +201,7 @@ def _labels(problem: Problem, info: ParameterInfo | None, shape: tuple[int, ...]
 
 
 def _check_made(problem: Problem, path: str) -> None:
-    """Refuse an unknown field of an initial state that the parameters make."""
+    """Refuse an unknown field of an initial state that follows from the parameters."""
     root, _, field = path.partition(".")
     if problem.initial is not None and root == "y0" and problem.initial.hold.get(field or "y", path) is not None:
         raise PdefitError(
@@ -211,7 +211,7 @@ def _check_made(problem: Problem, path: str) -> None:
 
 
 def _check_modes(path: str, control: Control) -> None:
-    """Refuse what a field of modes cannot have."""
+    """Refuse options that a field of modes cannot have."""
     for word in ("bounds", "within", "smoothing"):
         if getattr(control, word) is not None:
             raise PdefitError(
@@ -223,7 +223,7 @@ def _check_modes(path: str, control: Control) -> None:
 
 
 def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo | None):
-    """Refuse a start that the bounds, the sign or the transform exclude."""
+    """Refuse a guess that the bounds, the sign, the transform or the prior exclude, and invalid options."""
     lower, upper = control.bounds or (-np.inf, np.inf)
     if not lower < upper:
         raise PdefitError(f"The bounds of '{path}' expect low < high, but are [{lower}, {upper}]")
@@ -258,7 +258,7 @@ def _check(path: str, control: Control, guess: np.ndarray, info: ParameterInfo |
 
 @eqx.filter_jit
 def _residual(prior: AbstractPrior, guess: Array) -> Array:
-    """The residual of a prior at a guess, by one program."""
+    """Residual of a prior at a guess, by one compiled program."""
     return prior.residual(guess)
 
 

@@ -1,4 +1,4 @@
-"""A control bound to its leaf of the problem, and the part of theta that stands for its value."""
+"""A control bound to its leaf of the problem, with its part of theta."""
 
 import dataclasses
 from collections.abc import Callable
@@ -24,12 +24,12 @@ Kind = Literal["parameter", "field", "initial", "node"]
 
 
 def kind_of(path: str, size: int) -> Kind:
-    """The kind of a control, from the part of the problem that its path begins with.
+    """Kind of a control, from the first part of its path and its size.
 
     **Arguments:**
 
-    - `path`: its name, with dots.
-    - `size`: the number of its elements; a parameter of many is a field.
+    - `path`: its dotted path.
+    - `size`: the number of its elements; a parameter of more than `FEW` is a field.
     """
     root = path.split(".")[0]
     if root in ("y0", "nodes"):
@@ -43,13 +43,13 @@ class BoundControl(eqx.Module):
     **Arguments:**
 
     - `name`: its path as declared, such as `y0.u`.
-    - `kind`: a parameter of few numbers, a field of many, an initial state, or node states of segments.
-    - `where`: takes its leaf out of a problem.
-    - `transform`, `scale`, `prior`, `unit`: as of `Control`.
-    - `parametrization`: how theta stands for its value in search space.
+    - `kind`: a parameter of few elements, a field of many, an initial state, or node states of segments.
+    - `where`: the function from a problem to its leaf.
+    - `transform`, `scale`, `prior`, `unit`: as in `Control`.
+    - `parametrization`: the map from its coefficients to its array in search space.
     - `labels`: names of its elements.
-    - `lower`, `upper`: bounds of its value or of each element, in `unit`: leaves, which recordings may differ in.
-    - `own`: whether each recording has its own; `recording`: its number.
+    - `lower`, `upper`: bounds of its value or of each element, in `unit`: leaves, since recordings may differ in them.
+    - `own`: whether each recording has an own value; `recording`: the index of its recording among several.
     """
 
     name: str = eqx.field(static=True)
@@ -68,76 +68,76 @@ class BoundControl(eqx.Module):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of its leaf."""
+        """Shape of its leaf."""
         return self.parametrization.shape
 
     @property
     def size(self) -> int:
-        """The number of elements of theta that stand for it."""
+        """Number of its elements in theta."""
         return self.parametrization.size
 
     @property
     def has_modes(self) -> bool:
-        """Test for a field of modes: its coefficients belong to no point, and their prior is in units of the noise."""
+        """True for a field of modes: its coefficients belong to no point, and their prior is in units of the noise."""
         return isinstance(self.parametrization, Modes)
 
     @property
     def is_plain(self) -> bool:
-        """Test for a control whose elements theta holds one by one."""
+        """True if theta contains each element of the control separately."""
         return isinstance(self.parametrization, Plain)
 
     @property
     def has_prior(self) -> bool:
-        """Test for a prior density, of its value or of its smoothness."""
+        """True if its value or its smoothness has a prior."""
         return self.prior is not None or self.parametrization.roughness is not None
 
     @property
     def is_field(self) -> bool:
-        """Test for a field: a control of modes, or of more elements than a table lists."""
+        """True for a field: a control with modes, or with more elements than tables list."""
         return self.has_modes or self.size > FEW
 
     @property
     def is_number(self) -> bool:
-        """Test for numbers of their own, with a row each in tables: neither a field nor node states."""
+        """True for scalars, with a row each in tables: neither a field nor node states."""
         return not (self.is_field or self.is_node)
 
     @property
     def path(self) -> str:
-        """The name in tables; with the number of the recording if there are several, such as `y0.u[3]`."""
+        """Name in tables, with the index of the recording if there are several, such as `y0.u[3]`."""
         return self.name if self.recording is None else f"{self.name}[{self.recording}]"
 
     @property
     def is_node(self) -> bool:
-        """Test for node states, with the segments as first axis."""
+        """True for node states, whose first axis is the segments."""
         return self.kind == "node"
 
     @property
     def is_state(self) -> bool:
-        """Test for a control from which trajectories start."""
+        """True for initial and node states, from which trajectories start."""
         return self.kind in ("initial", "node")
 
     def names(self) -> list[str]:
-        """A name for every element, such as `D`, `gm.Mars` or `y0.u.17`."""
+        """Name of every element, such as `D`, `gm.Mars` or `y0.u.17`."""
         return [f"{self.path}.{label}" if label else self.path for label in self.labels]
 
     def to_theta(self, x: Array) -> Float[Array, " size"]:
-        """The part of theta that stands for the physical value x."""
+        """Part of theta for the physical value x."""
         return jnp.ravel(self.parametrization.coefficients(self.transform.to_search(x))) / self.scale
 
     def to_physical(self, theta: Float[Array, " size"]) -> Array:
-        """The physical value that a part of theta stands for."""
+        """Physical value for a part of theta."""
         return self.transform.to_physical(self.search(theta))
 
     def search(self, theta: Float[Array, " size"]) -> Array:
-        """The value before its transform that a part of theta stands for."""
+        """Array in search space, before the transform, for a part of theta."""
         return self.parametrization.field(theta * self.scale)
 
     def with_priors(self, prior: AbstractPrior | None, roughness: Array | None) -> "BoundControl":
-        """The same control with other priors.
+        """The control with other priors.
 
         **Arguments:**
 
-        - `prior`: the density of its value.
+        - `prior`: the prior density of its value.
         - `roughness`: the weight of every element in the smoothness prior, (size,).
         """
         parametrization = dataclasses.replace(self.parametrization, roughness=roughness)
@@ -145,7 +145,7 @@ class BoundControl(eqx.Module):
 
     @property
     def bounds(self) -> Bounds:
-        """The bounds of its part of theta."""
+        """Bounds of its part of theta."""
         ends = [np.broadcast_to(np.asarray(b, float), self.size) for b in (self.lower, self.upper)]
         lower, upper = (
             np.where(np.isfinite(b), np.asarray(self.transform.to_search(jax.device_put(b))) / self.scale, b)

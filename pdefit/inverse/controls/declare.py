@@ -1,4 +1,4 @@
-"""Declarations of controls, and the arrays that a declaration names."""
+"""Declarations of controls, and the arrays that they name."""
 
 import dataclasses
 import math
@@ -21,29 +21,28 @@ _UNIFORM = 1e-5
 
 @dataclasses.dataclass(frozen=True)
 class Smoothing:
-    """The smoothness prior of an unknown field.
+    """Smoothness prior of an unknown field.
 
-    The field is a background plus S z, where S = (1 + length^2 k^2)^(-order) and z is the search variable. With an
+    The field is a background plus S z, with S = (1 + length^2 k^2)^(-order) and the search variable z. With an
     amplitude, z has a Gaussian prior: the field then differs from its background by about the amplitude, over distances
-    of about the length. Its covariance is proportional to S^2.
+    of about the length. The covariance of the field is proportional to S^2.
 
-    The background is the guess. A guess that is itself a noisy measurement is no prior knowledge, because data would
-    count twice: beside an amplitude the background is then its mean, and the fit starts from the measurement without
-    the fine structure that the prior takes for noise.
+    The background is the guess. A guess that is itself a noisy measurement is not prior knowledge, because data would
+    count twice. With an amplitude the background is then its mean, and the fit starts from the measurement filtered by
+    the prior.
 
     **Arguments:**
 
-    - `length`: the length over which the field is smoothed, in the unit of lengths of the grid. Without a grid it is in
-      cells.
+    - `length`: the smoothing length, in the grid's unit of length; in cells without a grid.
     - `amplitude`: the standard deviation of the prior at a point, in the unit of the search space. By default there is
-      no prior, and z is a way of searching only. `auto` is the amplitude that makes the data most probable, which a fit
-      finds between its rounds, from the standard deviation of the guess or, if that is uniform, from the control's
-      `scale`. It supposes that sigma is right. Not for many recordings in one fit.
-    - `order`: the decay of modes with the wave number k; default 1. Flows and fields that diffuse are smoother
-      than that, which an order of 2 says.
-    - `time`: the time over which a field that depends on time is smoothed, too; default 0, for no smoothing in time.
-    - `mean`: for axes by name a factor by which the mean along that axis may be larger than the rest, such as
-      `{"x": 5.0}`. It suits a mean that the data hardly show.
+      no prior, and z is only a search variable. `auto` is the amplitude of maximum evidence, which a fit estimates
+      between its rounds. It starts from the standard deviation of the guess or, for a uniform guess, from the control's
+      `scale`. It assumes a correct sigma. Not for many recordings in one fit.
+    - `order`: the decay of modes with the wave number k; default 1. For flows and diffusing fields, which are smoother,
+      2 is suitable.
+    - `time`: the smoothing time of a field that depends on time; default 0, no smoothing in time.
+    - `mean`: for axes by name, a factor by which the mean along that axis may exceed the remaining modes, such as
+      `{"x": 5.0}`. It suits a mean that the data hardly determine.
     """
 
     length: float
@@ -64,12 +63,12 @@ class Smoothing:
             raise ValueError(f"smoothing expects a time of 0 or more, but got {self.time}")
 
     def from_guess(self, guess: Array, scale: float) -> "Smoothing":
-        """The same with a number for the amplitude `auto`, with which a fit begins.
+        """The smoothing with a number in place of the amplitude `auto`, from which a fit starts.
 
         **Arguments:**
 
         - `guess`: the guess in search space.
-        - `scale`: the size of a typical change there, for a guess that is uniform.
+        - `scale`: the size of a typical change in search space, for a uniform guess.
         """
         if self.amplitude != "auto":
             return self
@@ -84,12 +83,12 @@ class Control:
     **Arguments:**
 
     - `transform`: the map to search space; default `Identity()`.
-    - `guess`: the first value of the fit; by default the value in the problem.
-    - `bounds`: the smallest and the largest value; by default there are none.
-    - `within`: the largest distance from its guess, in its unit; by default unlimited. For guesses that differ from
-      recording to recording.
-    - `prior`: the prior density; by default there is none.
-    - `unit`: the unit of all these numbers; by default the unit in the system. The command line refuses another unit.
+    - `guess`: the initial value of the fit; default the value in the problem.
+    - `bounds`: the smallest and the largest value; default no bounds.
+    - `within`: the largest distance from the guess, in `unit`; default unlimited. For guesses that differ between
+      recordings.
+    - `prior`: the prior density; default no prior.
+    - `unit`: the unit of all these values; default the unit in the system. The command line refuses another unit.
     - `scale`: the size of a typical change in search space, by which theta is divided; default 1.
     - `smoothing`: the smoothness of an unknown field, a `Smoothing`; a number is a length in grid cells. The search
       variable is then a Sobolev variable, in which smooth changes have a small norm.
@@ -98,9 +97,9 @@ class Control:
     - `basis`: the kind of these modes: `waves` (the default), Fourier modes along periodic axes and cosines between
       walls; or `polynomials`, for a field with slopes at walls or a kink at the end of a period, which would need many
       waves.
-    - `scope`: `shared` by all recordings (the default), or each `experiment` has its own. Node states always belong to
-      one.
-    - `estimate`: whether it is estimated (the default) or kept at its guess.
+    - `scope`: `shared` by all recordings (the default), or `experiment`, with an own value for each recording. Node
+      states always belong to one recording.
+    - `estimate`: whether the control is estimated (the default) or kept at its guess.
     """
 
     transform: AbstractTransform = Identity()
@@ -129,14 +128,14 @@ Declaration = Mapping[str, Any]
 
 
 def declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, Control]]:
-    """Every array that is declared a control, by its path.
+    """Declaration of every array that is a control, with its path.
 
-    Of a module (a network, an interpolant) these are all of its arrays.
+    For a module (a network, an interpolant) these are all of its arrays.
 
     **Arguments:**
 
     - `problem`: the problem that holds the arrays.
-    - `declared`: as of `bind`.
+    - `declared`: as in `bind`.
     """
     leaves: dict[str, Control] = {}
     for path, control in _flatten(declared):
@@ -152,7 +151,7 @@ def declared_leaves(problem: Problem, declared: Declaration) -> list[tuple[str, 
 
 
 def _flatten(declared: Declaration, prefix: str = "") -> list[tuple[str, Control]]:
-    """Leaves of the nested mapping with their dotted paths."""
+    """Leaves of a nested mapping with their dotted paths."""
     leaves: list[tuple[str, Control]] = []
     for name, node in declared.items():
         path = f"{prefix}{name}"

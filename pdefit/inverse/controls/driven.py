@@ -1,4 +1,4 @@
-"""Hidden fields of the first frame, from what drives them."""
+"""Hidden fields of the first frame, reconstructed from the observed fields that drive them."""
 
 import equinox as eqx
 import jax
@@ -25,19 +25,19 @@ _ROUNDS = 3
 
 
 def driven_state(problem: Problem, observations: Observations) -> PyTree:
-    """The state at the first frame, with hidden fields as the observed ones drive them later in the record.
+    """State at the first frame, with hidden fields reconstructed from the observed fields that drive them.
 
-    Hidden fields that do not spread, such as gates, forget how they began while the observed fields drive them. So they
-    are followed from one value everywhere. From the middle of the record they are a table over the observed fields, their
-    change to the next frame, and how these go on. The first frame is looked up in it. The record is gone through once
-    more from there, twice, because slow fields forget slowly.
+    Hidden fields that do not spread, such as gates, forget their initial state while the observed fields drive them. So
+    they are integrated from a uniform state. Their values in the middle of the record form a table over delay
+    coordinates of the observed fields: values, their change to the next frame, and later values. The first frame is
+    looked up in it. The pass is repeated twice from the result, because slow fields forget slowly.
 
-    For fields that the observed ones drive and that forget within the record. Not for fields that drive the observed
-    ones without being driven.
+    For fields that are driven by observed fields and forget their initial state within the record. Not for fields that
+    drive the observed ones without being driven.
 
     **Arguments:**
 
-    - `problem`: the problem, with numbers at their guess.
+    - `problem`: the problem, with parameters at their guesses.
     - `observations`: the record.
     """
     nudge, tree = nudge_of(problem, observations, 1.0), jax.tree.structure(problem.y0)
@@ -84,7 +84,7 @@ def _delay_coordinates(seen: list[np.ndarray]) -> np.ndarray:
 
 @eqx.filter_jit
 def _followed(stepper: Stepper, y0: PyTree, grid: TimeGrid, cells: Int[Array, " m"]) -> list[jax.Array]:
-    """Every field in some cells at every frame, (n, cells)."""
+    """Every field in selected cells at every frame, (n, cells)."""
     flags = np.zeros(grid.count.size + grid.observes_start)
     return store_all(
         stepper.prepared(grid), y0, grid, lambda y, _: [jnp.ravel(x)[cells] for x in jax.tree.leaves(y)], flags

@@ -1,4 +1,4 @@
-"""Guesses: the values from which controls start."""
+"""Guesses: the initial values of controls in a fit."""
 
 import abc
 import itertools
@@ -22,28 +22,28 @@ from pdefit.systems.capabilities import AbstractDataGuess, AbstractDataState
 
 
 class AbstractGuess(eqx.Module):
-    """The first value of a control, in physical units."""
+    """Initial value of a control in a fit, in physical units."""
 
     @abc.abstractmethod
     def value(
         self, nominal: Array, path: str, key: PRNGKeyArray, observations: Observations, problem: Problem
     ) -> np.ndarray | None:
-        """The guess as an array of the control's shape; None for a hidden field that the observed ones drive.
+        """Guess as an array of the control's shape; None for a hidden field to be reconstructed from observed ones.
 
         **Arguments:**
 
-        - `nominal`: the value that the problem holds; for a twin this is the truth.
+        - `nominal`: the value in the problem; for a twin this is the truth.
         - `path`: the path of the control, such as `y0.u`.
-        - `key`: of random guesses.
+        - `key`: the key of random guesses.
         - `observations`: the record.
         - `problem`: the problem, with its equations and its instrument.
         """
 
 
 class Value(AbstractGuess):
-    """A given first value.
+    """A given initial value.
 
-    For a value that is known roughly. Not for states that were observed (`FromData`).
+    For a value that is known roughly. Not for observed states (`FromData`).
 
     **Arguments:**
 
@@ -64,13 +64,13 @@ class Value(AbstractGuess):
 
 
 class Perturb(AbstractGuess):
-    """The nominal value times a random factor, one for each element. The seed of the run decides it.
+    """Nominal value times a random factor for each element, determined by the seed of the run.
 
-    For twins and repeated starts. Not for measured data, whose nominal value means nothing.
+    For twins and repeated starts. Not for measured data, whose nominal value has no meaning.
 
     **Arguments:**
 
-    - `low`, `high`: the bounds of the factor, which is uniform between them.
+    - `low`, `high`: the bounds of the uniformly distributed factor.
     """
 
     low: float
@@ -87,16 +87,15 @@ class Perturb(AbstractGuess):
 
 
 class FromData(AbstractGuess):
-    """The first frame as guess of a field of `y0`, with missing points at their nominal values.
+    """First frame as guess of a field of `y0`, with missing points at their nominal values.
 
-    For initial states that were observed. Not as prior knowledge: the data would count twice.
+    For observed initial states. Not as prior knowledge: the data would count twice.
 
-    An operator that acts on each value alone, such as a gain, is inverted. A blur is not. A field that was observed off
-    its grid points is interpolated: by cubic splines if every point of a raster was observed, else linearly. Outside the
-    points it has the value of the nearest point. A hidden field is made from the data by the system's `init_from_data`.
-    Without this method, the observed fields drive the hidden ones through the record, and the first frame takes its
-    values from there. A parameter is guessed by the system's `guess_from_data`. States that obey a constraint, such as
-    zero divergence, are projected.
+    An operator that acts on each value alone, such as a gain, is inverted. A blur is not. A field observed off its grid
+    points is interpolated: by cubic splines if every point of a raster was observed, else linearly. Outside the points
+    it has the value of the nearest point. A hidden field is made from the data by the system's `init_from_data`. Without
+    this method, hidden fields are reconstructed from the observed fields that drive them through the record. A parameter
+    is guessed by the system's `guess_from_data`. States that obey a constraint, such as zero divergence, are projected.
     """
 
     def value(self, nominal, path, key, observations, problem):
@@ -135,7 +134,7 @@ class FromData(AbstractGuess):
 
 
 def is_measured(guess: AbstractGuess | None, path: str, observations: Observations) -> bool:
-    """Test for a guess that is a measurement of the unknown itself.
+    """True if a guess is a measurement of the unknown itself.
 
     **Arguments:**
 
@@ -149,7 +148,7 @@ def is_measured(guess: AbstractGuess | None, path: str, observations: Observatio
 def _between_rasters(
     path: str, field: str, axes: FieldAxes, observations: Observations, problem: Problem
 ) -> np.ndarray | None:
-    """A field from its values on a coarser raster at the first time; None if that raster is not known."""
+    """Field interpolated from its values on another raster at the first time; None for an unknown raster or other axes."""
     coords = problem.system.coords()
     where = observed_positions(problem.instrument, observations.ts[0], problem.y0, problem.args, coords).get(field)
     dims = coords[field].dims
@@ -176,7 +175,7 @@ def _between_rasters(
 
 
 def _between_points(path: str, axes: FieldAxes, points: np.ndarray, mask: ArrayLike, values: ArrayLike) -> np.ndarray:
-    """A field from its values at points, those that the mask leaves."""
+    """Field interpolated from its values at the points of a mask."""
     mask, values = np.asarray(mask), np.asarray(values, float)
     if not np.any(mask):
         raise PdefitError(
@@ -205,9 +204,9 @@ def _between_points(path: str, axes: FieldAxes, points: np.ndarray, mask: ArrayL
 def _by_the_system(
     nominal: Array, path: str, field: str, observations: Observations, problem: Problem
 ) -> np.ndarray | None:
-    """A field of the initial state that was not observed as a whole, as the system makes it from the data.
+    """Field of the initial state that was not observed as a whole, made from the data by the system.
 
-    None if it does not say how, and the remaining fields were observed as a whole.
+    None if the system has no method for it, the field is unobserved, and another one was observed on its own grid.
     """
     system, data = problem.system, observations.values.get(field)
     why = "it is not observed" if data is None else f"it has shape {nominal.shape} and was observed as {data.shape[1:]}"

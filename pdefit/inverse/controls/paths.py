@@ -1,4 +1,4 @@
-"""Paths of controls: from a name such as `y0.u` to the array it stands for."""
+"""Paths of controls: from a name such as `y0.u` to its array."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -14,12 +14,12 @@ from pdefit.systems.system import ParameterInfo, parameters, unit_in
 
 
 def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
-    """The function from a problem to the array called `path`.
+    """Function from a problem to the array at `path`.
 
     **Arguments:**
 
-    - `problem`: a problem, for a check that this array exists.
-    - `path`: its name, with dots.
+    - `problem`: a problem, to check that this array exists.
+    - `path`: the dotted path.
     """
     node = _node(problem, path)
     if not eqx.is_inexact_array(node):
@@ -29,14 +29,14 @@ def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
 
 
 def leaf_paths(problem: Problem, path: str) -> list[str]:
-    """The names of the arrays that a control moves: itself, or all arrays of a parameter that is a module.
+    """Paths of the arrays of a control: its own path, or the paths of all arrays of a module.
 
-    The array of a module is called as in `net.layers.0.weight`.
+    Arrays of a module have paths such as `net.layers.0.weight`.
 
     **Arguments:**
 
     - `problem`: the problem that holds the arrays.
-    - `path`: the name of the control, with dots.
+    - `path`: the dotted path of the control.
     """
     node = _node(problem, path)
     if path.split(".")[0] in PARTS or not isinstance(node, eqx.Module | Mapping):
@@ -48,15 +48,15 @@ def leaf_paths(problem: Problem, path: str) -> list[str]:
 
 
 def holder(problem: Problem, path: str) -> PyTree:
-    """The part of a problem that holds the array called `path`."""
+    """The part of a problem that holds the array at `path`."""
     above, _, name = path.rpartition(".")
     return _node(problem, above or name)
 
 
 def declaration(problem: Problem, path: str) -> ParameterInfo | None:
-    """The declaration of the parameter called `path`, of the system or of an observation operator; None for other arrays.
+    """Declaration of a parameter of the system or of an observation operator, by path; None for other arrays.
 
-    The arrays of a module are declared by the name of the module.
+    Arrays of a module have the declaration of the module.
     """
     root, _, name = path.partition(".")
     if root != "observe":
@@ -67,14 +67,14 @@ def declaration(problem: Problem, path: str) -> ParameterInfo | None:
 
 
 def possible(problem: Problem) -> list[str]:
-    """The paths of arrays that may be unknown: parameters of system and instrument, and a given initial state."""
+    """Paths of arrays that may be unknown: parameters of system and instrument, and a given initial state."""
     own = [p for name in parameters(problem.system) for p in _arrays(getattr(problem.system, name), name)]
     start = _arrays(problem.y0, "y0") if problem.initial is None and problem.nodes is None else []
     return [*own, *_declared(problem.observe, "observe"), *start]
 
 
 def check_units(problem: Problem) -> None:
-    """Refuse a parameter of an observation operator, or of a part of it, whose unit is not the system's."""
+    """Refuse parameters of observation operators, or of their parts, in other units than the system's."""
     parts = [problem.observe]
     for part in parts:
         if isinstance(part, eqx.Module):
@@ -90,14 +90,14 @@ def _arrays(node: PyTree, path: str) -> list[str]:
 
 
 def _declared(node: PyTree, path: str) -> list[str]:
-    """The paths of arrays that are declared parameters of a module, or of a part of it."""
+    """Paths of arrays that are declared parameters of a module, or of its parts."""
     names = parameters(node) if isinstance(node, eqx.Module) else {}
     inside = ((_arrays if k in names else _declared)(part, f"{path}.{k}") for k, part in _children(node).items())
     return [p for paths in inside for p in paths]
 
 
 def _node(problem: Problem, path: str) -> PyTree:
-    """The part of a problem called `path`."""
+    """The part of a problem at `path`."""
     root, *rest = path.split(".")
     choices: dict[str, PyTree] = {n: getattr(problem.system, n) for n in parameters(type(problem.system))}
     choices |= {n: getattr(problem, n) for n in PARTS if getattr(problem, n) is not None}
@@ -119,9 +119,9 @@ def _node(problem: Problem, path: str) -> PyTree:
 
 @dataclasses.dataclass(frozen=True)
 class _Leaf:
-    """The function from a problem to one of its leaves.
+    """Function from a problem to one of its leaves.
 
-    Two of equal names are equal, so that they share compiled programs.
+    Functions with equal names are equal, so that they share compiled programs.
     """
 
     root: str
@@ -135,7 +135,7 @@ class _Leaf:
 
 
 def _children(node: PyTree) -> dict[str, Any]:
-    """The parts of a tree one level down, by name or number."""
+    """Parts of a tree one level down, by name or index."""
     if isinstance(node, Mapping):
         return dict(node)
     if dataclasses.is_dataclass(node):

@@ -14,26 +14,26 @@ from pdefit.systems.time_series import TimeSeries
 
 
 class AbstractPrior(eqx.Module):
-    """A density of a control in physical units. Its negative logarithm is half a squared residual."""
+    """Prior density of a control in physical units. Its negative logarithm is half the squared residual."""
 
     @abc.abstractmethod
     def residual(self, x: Array) -> Array:
-        """The distance between x and what was expected, in standard deviations, element by element."""
+        """Distance of x from its expected value, in standard deviations, element by element."""
 
     def resolve_for(self, holder: Any) -> "AbstractPrior":
-        """The prior of the array of a holder, such as the values of a time series.
+        """The prior completed by the holder of the control, such as the time series of its values.
 
         **Arguments:**
 
-        - `holder`: the part of the problem whose attribute the control is.
+        - `holder`: the part of the problem with the control as an attribute.
         """
         return self
 
 
 class Normal(AbstractPrior):
-    """The normal prior density, x = mean +- deviation.
+    """Normal prior density, x = mean +- deviation.
 
-    For a quantity that may have either sign. Not for one known up to a factor (`LogNormal`), nor for limits (`bounds`).
+    For a quantity of either sign. Not for a quantity known up to a factor (`LogNormal`), nor for limits (`bounds`).
 
     **Arguments:**
 
@@ -53,13 +53,13 @@ class Normal(AbstractPrior):
 
 
 class LogNormal(AbstractPrior):
-    """The log-normal prior density, for a quantity known up to a factor exp(deviation).
+    """Log-normal prior density, for a quantity known up to a factor exp(deviation).
 
     For positive quantities. Not if zero is possible (`Normal`).
 
     **Arguments:**
 
-    - `median`: the expected value, in the control's unit.
+    - `median`: the median of x, in the control's unit.
     - `deviation`: the standard deviation of ln x.
     """
 
@@ -75,16 +75,16 @@ class LogNormal(AbstractPrior):
 
 
 class Measured(AbstractPrior):
-    """The measurement of a time series as the prior of its values.
+    """Measurement of a time series as the prior of its values.
 
-    For inputs that are noisy (errors in variables). Not for inputs that are known, which need no control.
+    For noisy inputs (errors in variables). Not for known inputs, which need no control.
 
     The residuals are the series at the measured times minus the measured values, in standard deviations. A series with
     fewer knots than measurements is a regression spline.
 
     **Arguments:**
 
-    - `series`: a `TimeSeries` with `sigma`; by default the one whose `values` are the control.
+    - `series`: a `TimeSeries` with `sigma`; by default the series whose `values` are the control.
     """
 
     series: TimeSeries | None = None
@@ -112,11 +112,11 @@ class AbstractRegularizer(eqx.Module):
 
     @abc.abstractmethod
     def residual(self, x: Array) -> Array:
-        """The residuals, as a vector, of the control's physical value x."""
+        """Vector of residuals at the control's physical value x."""
 
 
 class L2(AbstractRegularizer):
-    """weight/2 * mean (x - reference)^2, which keeps a control near a value.
+    """Penalty weight/2 * mean (x - reference)^2, which keeps a control near a value.
 
     For a control that should stay near a value. Not for its uncertainty, which a prior gives (`Normal`).
 
@@ -136,19 +136,20 @@ class L2(AbstractRegularizer):
 
 
 class H1(AbstractRegularizer):
-    """weight/2 * mean |grad x|^2, which keeps a field smooth.
+    """Penalty weight/2 * mean |grad x|^2, which keeps a field smooth.
 
-    For fields whose smoothness is set by hand. Not if a posterior is wanted (`Smoothing` with an amplitude).
+    For fields whose smoothness is set by hand. Not if a posterior is needed (`Smoothing` with an amplitude).
 
-    Two of them on one control, along different axes, keep it smooth in time and in space.
+    Two such penalties on one control, along different axes, keep it smooth in time and in space.
 
     **Arguments:**
 
     - `control`: the path of the control, such as `y0.u` or `force.values`.
     - `weight`: the weight, in length squared over the control's unit squared, or in time squared along an axis of time.
-    - `spacing`: the distance of neighbours, one for all axes or one for each of `axes`; default 1.
-    - `axes`: the axes along which slopes count, from 0; default all. Axes of components are left out here.
-    - `periodic`: whether the last neighbours the first, for all axes or for each of `axes`; default False.
+    - `spacing`: the distance between neighbours, one for all axes or one for each of `axes`; default 1.
+    - `axes`: the axes along which slopes are penalised, counted from 0; default all. Leave out axes of components.
+    - `periodic`: whether the last element is a neighbour of the first, for all axes or for each of `axes`; default
+      False.
     """
 
     control: str
@@ -162,22 +163,23 @@ class H1(AbstractRegularizer):
 
 
 class TotalVariation(AbstractRegularizer):
-    """weight * mean (sqrt(|grad x|^2 + slope^2) - slope), which keeps a field flat between edges.
+    """Penalty weight * mean (sqrt(|grad x|^2 + slope^2) - slope), which keeps a field flat between edges.
 
     For fields of few levels with sharp borders, such as a scar. Not for smooth fields, which it turns into steps (`H1`,
     `Smoothing`).
 
-    A jump costs its height times the length of its border, whatever its width. Slopes far below `slope` count as in H1,
-    with weight / slope. The residuals are r = grad x sqrt(2 / (sqrt(|grad x|^2 + slope^2) + slope)) in every cell: half
-    their square is the penalty, and they are smooth even for flat x. Gauss-Newton alone steps over the minimum of a
-    steep slope, so take L-BFGS or a damped method.
+    A jump costs its height times the length of its border, for any width. Slopes far below `slope` are penalised as in
+    H1, with weight / slope. The residuals are r = grad x sqrt(2 / (sqrt(|grad x|^2 + slope^2) + slope)) in every cell:
+    half their square is the penalty, and they are smooth even for flat x. Undamped Gauss-Newton overshoots the minimum
+    of a steep slope, so use L-BFGS or a damped method.
 
     **Arguments:**
 
     - `control`: the path of the control, such as `D`.
     - `weight`: the weight, in length over the control's unit.
-    - `slope`: the slope below which it is as smooth as H1, in the control's unit over length: a tenth of an edge's.
-    - `spacing`, `axes`, `periodic`: as of `H1`. A slope is that to the next neighbour along every axis.
+    - `slope`: the slope below which the penalty is quadratic, in the control's unit over length: a tenth of the slope of
+      an edge.
+    - `spacing`, `axes`, `periodic`: as in `H1`. Slopes are difference quotients to the next neighbour along each axis.
 
     Source: L. Rudin, S. Osher, E. Fatemi, Physica D 60:259 (1992), doi:10.1016/0167-2789(92)90242-F.
     """
@@ -204,7 +206,7 @@ class TotalVariation(AbstractRegularizer):
 
 
 def _slopes(penalty: H1 | TotalVariation, x: Array) -> list[Array]:
-    """Differences of neighbours over their distance along each axis of a penalty, one fewer for an axis with ends."""
+    """Difference quotients of neighbours along each axis of a penalty, one fewer for an axis with ends."""
     axes = tuple(range(x.ndim) if penalty.axes is None else penalty.axes)
     given = (penalty.spacing, penalty.periodic)
     if not {*axes} <= {*range(x.ndim)} or {np.size(of) for of in given} - {1, len(axes)}:

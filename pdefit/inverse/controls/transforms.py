@@ -1,6 +1,6 @@
 """Monotone maps between a control in physical units and its search variable theta (unconstrained, rescaled).
 
-Bounds and priors are in physical units. Every map is increasing, so that a physical box is a box in theta too.
+Bounds and priors are in physical units. Every map is increasing, so a physical box is also a box in theta.
 """
 
 import abc
@@ -12,11 +12,11 @@ from jaxtyping import Array
 
 
 class AbstractTransform(eqx.Module):
-    """An increasing map from physical to search space. It acts element by element and keeps shapes."""
+    """Increasing map from physical to search space. It acts element by element and keeps shapes."""
 
     @abc.abstractmethod
     def to_search(self, x: Array) -> Array:
-        """theta(x), not finite if x is outside the transform's domain."""
+        """theta(x); not finite if x is outside the transform's domain."""
 
     @abc.abstractmethod
     def to_physical(self, theta: Array) -> Array:
@@ -24,9 +24,9 @@ class AbstractTransform(eqx.Module):
 
 
 class Identity(AbstractTransform):
-    """The transform theta = x.
+    """Transform theta = x.
 
-    For quantities of either sign whose size is near one. Not for positive ones (`Log`), or large ones (`Scale`).
+    For quantities of either sign and magnitude near one. Not for positive (`Log`) or large (`Scale`) quantities.
     """
 
     def to_search(self, x):
@@ -37,7 +37,7 @@ class Identity(AbstractTransform):
 
 
 class Log(AbstractTransform):
-    """The transform theta = ln x.
+    """Transform theta = ln x.
 
     For a positive quantity known up to a factor. Not if zero is possible (`Softplus`).
     """
@@ -50,9 +50,9 @@ class Log(AbstractTransform):
 
 
 class Log10(AbstractTransform):
-    """The transform theta = log10 x.
+    """Transform theta = log10 x.
 
-    For a positive quantity known up to decades; bounds read as decades. Not if zero is possible (`Softplus`).
+    For a positive quantity known up to decades, which theta counts. Not if zero is possible (`Softplus`).
     """
 
     def to_search(self, x):
@@ -63,9 +63,9 @@ class Log10(AbstractTransform):
 
 
 class Logit(AbstractTransform):
-    """The transform theta = ln((x - lower) / (upper - x)).
+    """Transform theta = ln((x - lower) / (upper - x)).
 
-    For a quantity that can never leave an interval. Not for limits that an estimate may touch (`bounds`).
+    For a quantity that can never leave an interval. Not for limits that an estimate may reach (`bounds`).
 
     **Arguments:**
 
@@ -87,9 +87,9 @@ class Logit(AbstractTransform):
 
 
 class Softplus(AbstractTransform):
-    """The transform x = ln(1 + e^theta), logarithmic near zero and linear far from it.
+    """Transform x = ln(1 + e^theta), logarithmic near zero and linear far from it.
 
-    For a positive quantity that may be nearly zero. Not for one known up to a factor (`Log`).
+    For a positive quantity that may be nearly zero. Not for a quantity known up to a factor (`Log`).
     """
 
     def to_search(self, x):
@@ -100,13 +100,13 @@ class Softplus(AbstractTransform):
 
 
 class Scale(AbstractTransform):
-    """The transform theta = x / factor.
+    """Transform theta = x / factor.
 
-    For a quantity of either sign and any size. Not for positive ones (`Log`).
+    For a quantity of either sign and any magnitude. Not for positive quantities (`Log`).
 
     **Arguments:**
 
-    - `factor`: the size of the quantity, in its unit; default 1.
+    - `factor`: the magnitude of the quantity, in its unit; default 1.
     """
 
     factor: float = 1.0

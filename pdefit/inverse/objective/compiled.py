@@ -1,4 +1,4 @@
-"""Compiled evaluations of functionals, one program for each kind of functional."""
+"""Compiled evaluations of functionals, with one program for each kind of functional."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -38,17 +38,17 @@ EQUATIONS = objective_program(_equations)
 
 
 def value_of(functional: AbstractObjective, theta: Array | np.ndarray) -> Array:
-    """J(theta), of a small objective by the program of its residuals."""
+    """J(theta); for a small objective by the program of its residuals."""
     return jnp.asarray(half_square(PARTS(functional, theta))) if functional.small else VALUE(functional, theta)
 
 
 def half_square(parts: ResidualParts) -> float:
-    """Half the sum of the squares of residuals in host memory, gaps between segments included."""
+    """Half the sum of squared residuals in host memory, including gaps between segments."""
     return _squares(kinds(parts)) / 2
 
 
 def kinds(parts: ResidualParts) -> list[np.ndarray]:
-    """The residuals of every variable, the gaps at the ends of segments, and regularizers and priors, in host memory."""
+    """Residuals of every variable, gaps at the ends of segments, and regularizers and priors, in host memory."""
     observed, ends, starts, extra = jax.device_get(parts)
     gaps = np.zeros_like(ends)
     gaps[..., :-1, :] = ends[..., :-1, :] - starts[..., 1:, :]
@@ -56,40 +56,40 @@ def kinds(parts: ResidualParts) -> list[np.ndarray]:
 
 
 class LowestEquations:
-    """Normal equations at the lowest J of the objective that was evaluated last, so that nobody evaluates them again."""
+    """Normal equations at the lowest J of the last evaluated objective, stored to avoid a second evaluation."""
 
     def __init__(self):
         self._known: tuple[AbstractObjective, Array, Equations] | None = None
 
     def __call__(self, functional, theta) -> Equations:
-        """The normal equations at a point, as of `EQUATIONS`."""
+        """Normal equations at a point, as in `EQUATIONS`."""
         found, known = on_one_device(EQUATIONS(functional, theta)), self._known
         if known is None or known[0] is not functional or float(found[1][0]) < float(known[2][1][0]):
             self._known = functional, theta, found
         return found
 
     def at(self, functional, theta) -> Equations | None:
-        """The known equations of this objective at its lowest point; None elsewhere."""
+        """Stored equations of an objective if theta is its lowest point; otherwise None."""
         if self._known is None or self._known[0] is not functional or not np.array_equal(self._known[1], theta):
             return None
         return self._known[2]
 
 
 def normal_equations(functional, theta) -> tuple[Array, Array, Array]:
-    """J, J_r^T r and J_r^T J_r, the last as an array."""
+    """J, J_r^T r and J_r^T J_r, the last as a dense matrix."""
     value, gradient, matrix = on_one_device(EQUATIONS(functional, theta)[1])
     return value, gradient, jax.device_put(np.asarray(matrix))
 
 
 def weighted(functional, theta) -> dict[str, np.ndarray]:
-    """The weighted residuals of every observation by variable (S, I, ...) in host memory, padding having residual zero."""
+    """Weighted residuals of every observation by variable, (S, I, ...), in host memory; zero for padding."""
     residuals = dict(PARTS(functional, theta).observed)
     # each is freed on the device before the next is copied
     return {name: np.asarray(residuals.pop(name), np.float64) for name in list(residuals)}
 
 
 def sum_of_squares(residuals: dict[str, np.ndarray]) -> float:
-    """The sum of the squares of residuals by variable; infinite if a model has blown up."""
+    """Sum of the squares of all residuals, given by variable; infinite on overflow."""
     return _squares(residuals.values())
 
 

@@ -1,4 +1,4 @@
-"""The program of gradients, whose checkpoints lie in memory that outlives a call."""
+"""Program of gradients, with checkpoints in memory that outlives a call."""
 
 import weakref
 from typing import Any, TypeGuard
@@ -21,13 +21,14 @@ _RETURNED = 2**25
 
 
 class KeptGradient:
-    """The program of J, its gradient and the growth of the adjoint, as optimizers and certificates are given them.
+    """Program of J, its gradient and the growth of the adjoint, for optimizers and certificates.
 
-    Large checkpoints lie in buffers that outlive a call: the system would clear the pages of fresh ones each time, which
-    can take longer than the reverse pass. A call takes the buffers of its objective out of the table `held` and donates
-    them to the program. The program writes every state before it reads it, and returns the buffers, which go back into the
-    table. So nobody finds them during a call, or after one that failed, and whoever finds none makes new ones. Buffers are
-    freed with their objective, before other buffers are made, and by clearing the table.
+    Large checkpoints are stored in buffers that outlive a call: the system would clear the pages of new buffers at each
+    call, which can take longer than the reverse pass. A call takes the buffers of its objective out of the table `held`
+    and donates them to the program. The program writes every state before it reads it, and returns the buffers, which go
+    back into the table. So the table does not contain them during a call, or after a failed call, and a call without
+    buffers makes new ones. Buffers are freed with their objective, before other buffers are made, and by clearing the
+    table.
     """
 
     def __init__(self):
@@ -55,7 +56,7 @@ def _in_buffers(at: tuple[Any, Array], buffers: PyTree) -> tuple[tuple[Array, ..
 
 
 def keeps(objective: AbstractObjective) -> TypeGuard[AbstractRecord]:
-    """Test for checkpoints worth keeping: of one trajectory on one device, and large."""
+    """True if checkpoints are worth keeping: large, and of one trajectory on one device."""
     if not isinstance(objective, AbstractRecord) or not isinstance(objective.runner.adjoint, Checkpointed):
         return False
     states, grid = jax.tree.leaves(objective.problem.y0), objective.layout.time_grid
@@ -64,7 +65,7 @@ def keeps(objective: AbstractObjective) -> TypeGuard[AbstractRecord]:
 
 
 def _fresh(objective: AbstractRecord) -> list[PyTree]:
-    """Buffers for the checkpoints of an objective; none if they cannot be written in place."""
+    """Buffers for the checkpoints of an objective; an empty list if they cannot be written in place."""
     y0, grid, adjoint = objective.problem.y0, objective.layout.time_grid, objective.runner.adjoint
     assert isinstance(adjoint, Checkpointed)
     carry = jax.eval_shape(objective.runner.stepper(objective.problem).init, jnp.zeros((), precision(y0)), y0)

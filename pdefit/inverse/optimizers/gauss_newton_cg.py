@@ -78,10 +78,11 @@ class GaussNewtonCG(AbstractOptimizer):
     - `products`: the largest number of products in one step, at least 1; default 20.
     - `tolerance`: converged when the predicted decrease of the step is below this fraction of J, or when no step improves
       J and the residuals have fallen to round-off; default 1e-10.
-    - `decrement`: converged when four times that decrease is below this, in units of the variance of residuals, if they
-      are not far below sigma and more products would add little; default 0.01. The Newton decrement would be twice the
-      decrease, but a part of it is missed. With an initial state it applies to the scalars, and on average to each
-      value of the state. 0 continues to the minimum itself.
+    - `decrement`: converged when four times the predicted decrease is below this, in units of the variance of
+      residuals; default 0.01. Residuals must not be far below sigma, and more products must add little. The Newton
+      decrement is twice the decrease of the exact step; a further factor of two allows for its truncation. With an
+      initial state the criterion applies to the scalars, and on average to each value of the state. 0 continues to the
+      minimum itself.
     - `damping`: the initial damping of unknown fields, relative to their curvature, if undamped steps fail; default 0,
       no damping. At 0.01 an element that the data do not determine moves by about a tenth of its field's size. The
       damping falls by a factor ten with every step that gives half of its predicted decrease, and rises by four if a

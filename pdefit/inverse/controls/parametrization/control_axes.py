@@ -1,4 +1,4 @@
-"""The axes of an unknown field: their names, positions and ends."""
+"""Axes of an unknown field: their names, positions and ends."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,13 @@ from pdefit.inverse.problem.problem import Problem
 
 
 class FieldAxes(NamedTuple):
-    """The axes of a field.
+    """Axes of a field.
 
     **Arguments:**
 
     - `names`: the name of each axis, such as `x`; empty without a name.
-    - `points`: the positions along each axis, (n,), in the unit of lengths; running numbers if no positions are stated.
-    - `periodic`: for each axis whether its ends are neighbours.
+    - `points`: the positions along each axis, (n,), in the unit of lengths; indices if no positions are stated.
+    - `periodic`: whether the two ends are neighbours, for each axis.
     """
 
     names: tuple[str, ...]
@@ -27,7 +27,7 @@ class FieldAxes(NamedTuple):
 
     @property
     def periods(self) -> tuple[float, ...]:
-        """The length of each axis, the sum of its cells."""
+        """Length of each axis, the sum of its cells."""
         return tuple(n * h for n, h in zip(self.shape, self.spacing, strict=True))
 
     @property
@@ -36,9 +36,9 @@ class FieldAxes(NamedTuple):
 
 
 def field_axes(problem: Problem, path: str, shape: tuple[int, ...]) -> FieldAxes:
-    """The axes of a control, as `Problem.axes` states them, or running numbers.
+    """Axes of a control from `Problem.axes`; without these, unnamed axes with indices as positions.
 
-    **Arguments:** `problem`, and `path`, `shape` as of `Problem.axes`.
+    **Arguments:** `problem`, and `path`, `shape` as in `Problem.axes`.
     """
     where = problem.axes(path, shape)
     # labels, such as names of bodies, are no positions

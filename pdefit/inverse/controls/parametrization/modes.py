@@ -1,4 +1,4 @@
-"""The smooth modes of a field: the few functions whose sum is a field known to be smooth."""
+"""Smooth modes of a field: the few functions whose sum is a field known to be smooth."""
 
 import functools
 
@@ -13,17 +13,17 @@ from pdefit.inverse.controls.parametrization.control_axes import FieldAxes
 
 
 class Modes(AbstractParametrization):
-    """A field that is a sum of its lowest modes on a uniform grid: Fourier modes and, between ends, cosines; or polynomials.
+    """Field as a sum of its lowest modes on a uniform grid: Fourier modes, cosines between walls, or polynomials.
 
-    Every mode has mean square 1, so that its coefficient has the unit of the field. Polynomials are orthogonal on the
-    grid; one of degree n is counted as a cosine with as many zeros.
+    Every mode has mean square 1, so its coefficient has the unit of the field. Polynomials are orthogonal on the grid; a
+    polynomial of degree n is ordered like the cosine with n zeros.
 
-    **Arguments:** `shape`, `roughness`, `open` as of `AbstractParametrization`, and
+    **Arguments:** `shape`, `roughness`, `open` as in `AbstractParametrization`, and
 
     - `count`: the number of modes, starting from the smallest wave numbers.
     - `spacing`: the size of a cell along every axis.
-    - `periodic`: for each axis whether its ends are neighbours; not for polynomials.
-    - `basis`: as of `Control`.
+    - `periodic`: whether the two ends are neighbours, for each axis; False for polynomials.
+    - `basis`: as in `Control`.
     """
 
     count: int = eqx.field(static=True)
@@ -33,13 +33,13 @@ class Modes(AbstractParametrization):
 
     @classmethod
     def of(cls, path: str, count: int, basis: str, axes: FieldAxes) -> "Modes":
-        """The modes of a control, whose prior a fit chooses.
+        """Modes of a control, whose prior a fit estimates.
 
         **Arguments:**
 
         - `path`: the name of the control, for errors.
         - `count`: the number of modes.
-        - `basis`: as of `Control`.
+        - `basis`: as in `Control`.
         - `axes`: the axes of the field.
         """
         shape = axes.shape
@@ -53,7 +53,7 @@ class Modes(AbstractParametrization):
 
     @functools.cached_property
     def _chosen(self) -> tuple[np.ndarray, np.ndarray]:
-        """The number of every mode along each axis, (count, axes), and its wave number, (count,)."""
+        """Index of every mode along each axis, (count, axes), and its wave number, (count,)."""
         axes = zip(self.shape, self.spacing, self.periodic, strict=True)
         along = [np.pi / (n * h) * (2 * ((np.arange(n) + 1) // 2) if wraps else np.arange(n)) for n, h, wraps in axes]
         waves = np.sqrt(sum(k**2 for k in np.meshgrid(*along, indexing="ij")))
@@ -62,7 +62,7 @@ class Modes(AbstractParametrization):
 
     @functools.cached_property
     def _along(self) -> tuple[np.ndarray, ...]:
-        """The values of the modes along each axis, (cells, modes)."""
+        """Values of the modes along each axis, (cells, modes)."""
         along = []
         for n, wraps, most in zip(self.shape, self.periodic, self._chosen[0].max(axis=0) + 1, strict=True):
             # from the first cell's centre, where the highest cosine of an even number of cells does not vanish
@@ -77,7 +77,7 @@ class Modes(AbstractParametrization):
 
     @property
     def waves(self) -> Float[np.ndarray, " count"]:
-        """The wave number of every mode, in one over the unit of the grid's lengths."""
+        """Wave number of every mode, in one over the grid's unit of length."""
         return self._chosen[1]
 
     @property

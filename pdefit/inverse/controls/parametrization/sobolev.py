@@ -1,4 +1,4 @@
-"""Sobolev variables of fields: search variables in which a smooth change is shorter than a rough one."""
+"""Sobolev variables of fields: search variables in which smooth changes have a small norm."""
 
 import dataclasses
 from functools import partial
@@ -19,11 +19,11 @@ from pdefit.systems.linear_operators import Smoother
 
 
 class Sobolev(AbstractParametrization):
-    """A field that is a background plus S z, with the Sobolev variable z as coefficients.
+    """Field as a background plus S z, with the Sobolev variable z as coefficients.
 
-    In z a smooth change of the field is shorter than a rough one.
+    A smooth change of the field has a smaller norm in z than a rough one.
 
-    **Arguments:** `shape`, `roughness`, `open` as of `AbstractParametrization`, and
+    **Arguments:** `shape`, `roughness`, `open` as in `AbstractParametrization`, and
 
     - `smoother`: the operator S.
     - `background`: the field at z = 0.
@@ -38,7 +38,7 @@ class Sobolev(AbstractParametrization):
 
     @property
     def deviation(self) -> float:
-        """The root mean square of the standard deviation at a point, for a z of unit variance."""
+        """Root mean square of the standard deviation at a point, for z of unit variance."""
         return float(np.sqrt(np.mean(self.smoother.variance)))
 
     def amplitude(self, scale):
@@ -60,15 +60,15 @@ class Sobolev(AbstractParametrization):
 
 @dataclasses.dataclass(frozen=True)
 class GridSmoother(Smoother):
-    """The operator S of a field: a multiplication of its modes, cosines between walls and Fourier modes along periods.
+    """Operator S of a field, diagonal in its modes: cosines between walls, Fourier modes along periodic axes.
 
     **Arguments:**
 
     - `shape`, `spacing`, `periodic`: the number of points along every axis, their distance, and whether it is periodic.
-    - `length`: the length over which S smooths, in the unit of `spacing`.
-    - `order`: the order of the fall-off.
-    - `factors`: for each axis the factor of the mean along it.
-    - `amplitude`: the standard deviation of S z at a point for a z of unit variance; None for a largest factor of one.
+    - `length`: the smoothing length of S, in the unit of `spacing`.
+    - `order`: the decay of modes, as in `Smoothing`.
+    - `factors`: the factor of the mean along each axis.
+    - `amplitude`: the standard deviation of S z at a point for z of unit variance; None if S is not normalised.
     """
 
     shape: tuple[int, ...]
@@ -81,7 +81,7 @@ class GridSmoother(Smoother):
 
     @classmethod
     def of(cls, path: str, given: float | Smoothing, axes: FieldAxes) -> "GridSmoother":
-        """The operator of a control.
+        """Operator of a control.
 
         **Arguments:**
 
@@ -113,7 +113,7 @@ class GridSmoother(Smoother):
 
     @partial(jax.jit, static_argnums=0)
     def filtered(self, x: Float[Array, "..."], sigma: ArrayLike) -> Float[Array, "..."]:
-        """The field S z that is most probable for a noisy field x, if z has unit variance (Wiener filter).
+        """Most probable field S z for a noisy field x, with z of unit variance (Wiener filter).
 
         **Arguments:**
 
@@ -142,7 +142,7 @@ class GridSmoother(Smoother):
 
     @property
     def _symbol(self) -> np.ndarray:
-        """The factor of every mode; along the last periodic axis of half of the modes only."""
+        """Factor of every mode, with only half of the modes along the last periodic axis."""
         whole = self.spectrum
         for axis in self._periods[-1:]:
             whole = np.take(whole, np.arange(self.shape[axis] // 2 + 1), axis)
@@ -162,7 +162,7 @@ class GridSmoother(Smoother):
 
     @property
     def spectrum(self) -> Float[np.ndarray, "..."]:
-        """The factor of every mode, an array of the field's shape in the order of cosine and Fourier transforms."""
+        """Factor of every mode, an array of the field's shape in the order of cosine and Fourier transforms."""
         along = [
             2 * np.pi * np.fft.fftfreq(n, h) if wraps else np.pi * np.arange(n) / (n * h)
             for n, h, wraps in zip(self.shape, self.spacing, self.periodic, strict=True)
