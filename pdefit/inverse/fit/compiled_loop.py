@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.program import Program
 from pdefit._util.round_off import round_off
+from pdefit.integrate.loop.batch import on_one_device
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import value_of
@@ -146,7 +147,7 @@ def power_of_two(rate: float) -> int:
 
 def _round_off(functional: AbstractObjective, theta: Float[Array, " p"]) -> float:
     """Round-off of J over sqrt(2 J): in float64 about the round-off of a datum over sigma, in float32 as measured."""
-    data, eps = functional.observations, jnp.finfo(jnp.float64).eps
+    data, eps = on_one_device(functional.observations), jnp.finfo(jnp.float64).eps
     coarser = float(jnp.finfo(precision(functional.problem.y0)).eps / eps)
     if coarser <= 1:
         squares = (np.square(np.asarray(v) / np.asarray(data.sigma[n])) for n, v in data.values.items())

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from pdefit._util.trees import is_traced
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.tolerance import Adaptive
+from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.controls.priors import AbstractRegularizer
 from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.objective.abstract import AbstractObjective
@@ -62,7 +63,7 @@ class AbstractRecord(AbstractObjective):
     def fitted(self, name: str) -> Bool[Array | np.ndarray, "S I ..."]:
         """Mask of the measured values of a variable that count as residuals."""
         mask = self.observations.mask[name]
-        observed = (mask if is_traced(mask) else np.asarray(mask))[self.layout.index]
+        observed = (mask if is_traced(mask) else np.asarray(on_one_device(mask)))[self.layout.index]
         counts = residual_counts(name, self.problem, self.controls, self.layout)
         return observed & counts.reshape(counts.shape + (1,) * (observed.ndim - 2))
 
