@@ -48,7 +48,9 @@ class Program:
         # part of another program, whose options hold
         if is_traced(args):
             return self._function(*args)
-        return self._suited(args)(*args)
+        # inside another program that traces none of them it is evaluated at once
+        with jax.core.eval_context():  # pyright: ignore[reportAttributeAccessIssue]
+            return self._suited(args)(*args)
 
     def lower(self, *args: Any) -> Any:
         """The lowered program for these arguments, as in `equinox.filter_jit`."""

@@ -78,8 +78,9 @@ class Collocation(AbstractOptimizer):
     first: Positive = 10.0
     last: Positive = 1e-3
     shrink: Positive = 0.1
-    # those of a stage, once it begins
+    # for the record of a stage, once it begins: residuals, and the states at the start
     residuals: CollocationResiduals | None = eqx.field(init=False, default_factory=lambda: None)
+    states: Float[Array, "M n"] | None = eqx.field(init=False, default_factory=lambda: None)
 
     def __check_init__(self):
         # before the numbers are compared
@@ -90,14 +91,15 @@ class Collocation(AbstractOptimizer):
 
     def on(self, objective):
         residuals = _begin(objective, self.pieces)
-        return eqx.tree_at(lambda c: c.residuals, self, residuals, is_leaf=lambda x: x is None)
+        begun = residuals, first_states(residuals.functional, residuals.times)
+        return eqx.tree_at(lambda c: (c.residuals, c.states), self, begun, is_leaf=lambda x: x is None)
 
     def evaluate(self, functional, state):
         return _iterate(self, state)
 
     def init(self, theta, box):
-        residuals = self._residuals
-        x = first_states(residuals.functional, residuals.times)
+        residuals, x = self._residuals, self.states
+        assert x is not None
         first, one = jnp.asarray(self.first, jnp.float64), jnp.ones(())
         return _State(theta, x, *_sizes(residuals, theta, x), first, one, jnp.zeros((), bool), box)
 
