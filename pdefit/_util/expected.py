@@ -42,12 +42,13 @@ class Expected:
 
 
 class Read(NamedTuple):
-    """A function that reads a value of an annotated type.
+    """A parser of a setting, attached to its type with `Annotated`.
 
     **Arguments:**
 
     - `read`: the function, called with the value and its path (for errors).
-    - `expected`: in words, or the section with the keys of the value or of its entries; by default the type says it.
+    - `expected`: the expected value in error messages: a phrase, or the settings class that lists the valid keys; by
+      default derived from the annotated type.
     """
 
     read: Callable[[Any, str], Any]

@@ -167,7 +167,7 @@ class Steady(AbstractInitial):
 
 
 def _largest(z: Array) -> Array:
-    """Size of every unknown, over all cells."""
+    """Maximum absolute value of each unknown over all cells."""
     return jnp.max(jnp.abs(z).reshape(-1, z.shape[-1]), axis=0)
 
 

@@ -1,4 +1,4 @@
-"""Search for sets of candidates that explain data in the place of learned terms."""
+"""Search for sets of candidate terms that replace learned terms and explain the data."""
 
 from collections.abc import Sequence
 

@@ -20,8 +20,8 @@ class Correlated(NamedTuple):
 
     **Arguments:**
 
-    - `factors` (k,): standard errors relative to standard errors for independent residuals, at least 1.
-    - `effective_values`: the number of independent values that would determine a mean as well.
+    - `factors` (k,): inflation of the standard errors by correlation, at least 1.
+    - `effective_values`: the effective sample size: so many independent values would determine a mean equally well.
     """
 
     factors: np.ndarray

@@ -40,7 +40,7 @@ FINER: dict[str, tuple[str, Callable[[Functional, Array], Functional]]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Discretisation:
-    """Shifts of an estimate with finer steps and finer cells.
+    """Changes of an estimate if the step or the grid is refined.
 
     **Arguments:**
 
@@ -49,7 +49,7 @@ class Discretisation:
     - `unchecked`: the reason why there is no shift, by refinement.
     - `untested`: sentences about possible refinements that were not tried.
     - `changes`: the changes of the weighted residuals of every recording, by refinement.
-    - `limit`: sentence about the largest relative change of an estimate; empty if none is known.
+    - `limit`: a message about the largest relative change of an estimate; empty if it is unknown.
     """
 
     names: list[str]

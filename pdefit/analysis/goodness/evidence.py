@@ -47,12 +47,12 @@ class Verdict:
 
 
 class Correlation(NamedTuple):
-    """Correlation of weighted residuals between next neighbours along one axis.
+    """Lag-one autocorrelation of weighted residuals along one axis.
 
     **Arguments:**
 
     - `value`: from -1 to 1; 0 for independent noise.
-    - `spread`: the standard deviation of the correlation for independent noise.
+    - `spread`: its standard deviation for independent noise.
     - `pairs`: number of pairs of neighbours.
     """
 

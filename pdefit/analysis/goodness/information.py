@@ -144,7 +144,7 @@ def sigma_is_known(candidates: Sequence[Candidate]) -> bool:
 
 
 def independent_values(candidates: Sequence[Candidate]) -> int | float | None:
-    """The smallest number of independent values of any model; None if no residuals are correlated."""
+    """Smallest effective sample size of all models; None if no residuals are correlated."""
     return min((one.effective_values for one in candidates if one.effective_values is not None), default=None)
 
 

@@ -30,10 +30,11 @@ def compensation(
     by: float = 0.1,
     noise: float = 1.0,
 ) -> Compensation:
-    """Effect of a change of one scalar, alone and with the remaining unknowns adjusted so that the data hardly change.
+    """Effect of a change of one scalar on the predictions, alone and with the remaining unknowns adjusted to keep them.
 
-    The remaining unknowns follow a curve in small steps, each with new normal equations and Gauss-Newton corrections.
-    They are damped by `eps`: unseen directions do not move. If only products are known, they follow a straight line.
+    For an unidentifiable scalar with partners the remaining unknowns follow a curve in small steps, each with new normal
+    equations and Gauss-Newton corrections, damped by `found.eps`. Otherwise, or if the normal matrix is known by products
+    only, they follow a straight line.
 
     **Arguments:**
 

@@ -38,7 +38,7 @@ def run_list(kinds: list[str], console: Console) -> None:
 
 
 def _content(kind: str) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Column names and rows of a table."""
+    """Column names and rows of the table of `pdefit list KIND`."""
     if kind == "systems":
         return ("name", "parameters (unit)", "what it is", ""), _system_rows()
     if kind == "experiments":

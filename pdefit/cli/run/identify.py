@@ -65,7 +65,10 @@ def run_identify_on_a_run(arguments: list[str], console: Console) -> None:
 
 
 def _noise(exp: Experiment, objective: AbstractObjective, theta: Array, at: str) -> float:
-    """Size of the noise in units of sigma: as stated at a guess, from the residuals at an estimate."""
+    """Size of the noise in units of sigma: at an estimate the root mean square residual, at a guess 1 if noise is known.
+
+    It is at least 1 if sigma is stated, and a small number otherwise.
+    """
     known = exp.sigma_stated
     least = 1.0 if known else _UNSTATED
     if at == "guess":

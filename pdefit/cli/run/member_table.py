@@ -1,4 +1,4 @@
-"""Estimates of many members: table rows, medians, and a dataset with the records beside the fits."""
+"""Estimates of many members: table rows, medians, and a dataset with observed and predicted values."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Results of every recording: a single one in the directory of the run, each of many in its own folder."""
+"""Result files of each recording: in the run directory for one recording, in a folder each for many."""
 
 import io
 from typing import Any

@@ -41,12 +41,14 @@ def check_many(functional: AbstractObjective, stages: Sequence[Stage], settings:
 def minimise_from_starts(
     exp: Experiment, job: Job, saved: Saved | None, watch: Stopwatch
 ) -> tuple[Experiment, fitting.Fit, Exploration | None]:
-    """The fit as in `minimise`, from the guess or the best of many starts, and the exploration of these.
+    """Experiment, fit and exploration: a fit as in `minimise`, from the guess or from the best of many starts.
+
+    The guess of the experiment is the start of the fit. Without starts the exploration is None.
 
     **Arguments:**
 
     - `exp`, `job`, `saved`: the experiment, its run, and the checkpoint to continue from.
-    - `watch`: the stopwatch of its parts.
+    - `watch`: the stopwatch, which measures the phases.
     """
     starts = job.settings.starts
 

@@ -131,7 +131,7 @@ def recorded(
 
 
 def mark_failed(directory: Path, reason: str) -> None:
-    """Mark a job that failed before its run began; a run that began has a mark, or belongs to another process."""
+    """Write FAILED with the reason, unless the run has begun: then it records its own end, or belongs to another process."""
     if not (directory / "provenance.json").exists():
         with suppress(OSError):
             write_text(directory / "FAILED", f"{sentence(reason)}\n")

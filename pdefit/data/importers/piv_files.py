@@ -147,7 +147,7 @@ def _table(path: Path, start: bytes, row: int = 0, upward: int = 1, notes: list[
 
 
 def _pivlab(path: Path, start: bytes) -> xarray.Dataset:
-    """Text exported by PIVlab (ASCII), in pixels or calibrated units."""
+    """Vectors of a text file exported by PIVlab, in pixels or calibrated units."""
     row = next((i for i, line in enumerate(_lines(start)[:_ABOVE]) if _names_vectors(line)), None)
     if row is None:
         raise PdefitError(

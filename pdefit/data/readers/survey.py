@@ -239,7 +239,7 @@ def _times(found: Survey, columns: list[str]) -> np.ndarray:
 
 
 def _has_recordings(entry: Entry, time: str, rows: tuple[int, ...]) -> bool:
-    """True if a variable has frames of several recordings: first their axis, then the time axis.
+    """True if the first axis of a variable numbers recordings and the second one is time.
 
     **Arguments:**
 

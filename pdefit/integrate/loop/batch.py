@@ -55,7 +55,7 @@ class AbstractBatch(eqx.Module):
 
 
 class Vmap(AbstractBatch):
-    """All trajectories at once: the fastest batch, with the memory of all of them."""
+    """All trajectories at once by `jax.vmap`: the fastest batch, which needs memory for all of them."""
 
     def __call__(self, function, *arguments):
         if _count(arguments) == 1:

@@ -52,9 +52,9 @@ def products_of_the_run(subject: Certified) -> list[Check]:
 
 
 def influence(subject: Certified) -> list[Check]:
-    """Check for elements of theta without influence.
+    """Check that every control changes the objective: its gradient must not be exactly zero.
 
-    Some elements of a field may have none, far from every instrument.
+    Single elements of a field may have a gradient of zero, far from every instrument.
     """
     controls = subject.whole.controls
     if not (subject.used.gradient or subject.used.normal_equations):

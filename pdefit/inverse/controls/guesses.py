@@ -204,9 +204,10 @@ def _between_points(path: str, axes: FieldAxes, points: np.ndarray, mask: ArrayL
 def _by_the_system(
     nominal: Array, path: str, field: str, observations: Observations, problem: Problem
 ) -> np.ndarray | None:
-    """Field of the initial state that was not observed as a whole, made from the data by the system.
+    """Guess of a state field by the system's `init_from_data`, for a field that was not observed at every grid point.
 
-    None if the system has no method for it, the field is unobserved, and another one was observed on its own grid.
+    None if the system has no such method, the field is unobserved, and another field was observed on its grid. Other fields
+    are refused if the system has no such method.
     """
     system, data = problem.system, observations.values.get(field)
     why = "it is not observed" if data is None else f"it has shape {nominal.shape} and was observed as {data.shape[1:]}"

@@ -151,7 +151,7 @@ def _observation(problem: Problem, t: Array, y: PyTree, positions: dict[str, Arr
 
 
 def observe(problem: Problem, record: Observations, i: int, y: PyTree) -> dict[str, np.ndarray]:
-    """Observation of a state by the instrument of a problem; NaN at points of a frame without a measurement.
+    """Observation of a state by the instrument of a problem; NaN at unmeasured points whose positions change in time.
 
     **Arguments:**
 

@@ -54,7 +54,7 @@ class StepWatch:
         return bool(are_due(self.error, self.chosen))
 
     def start(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
-        """The functional with steps that suit theta, and a sentence about a change of constant steps."""
+        """The functional with steps chosen for theta, and a message if constant steps changed, else an empty one."""
         if not is_adaptive(functional):
             self.look(functional, theta)
             return self._restep(functional, theta) if self.due or self._grown(functional, theta) else (functional, "")

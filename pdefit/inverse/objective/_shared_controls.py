@@ -46,7 +46,7 @@ def joined(
 def _stacked_controls(functionals: Sequence[Functional], fixed: Mapping[str, int]) -> Controls:
     """Controls of all recordings in the order of theta, bound to the stacked problem.
 
-    **Arguments:** `fixed`: the index of the recording that keeps its guess, by path.
+    **Arguments:** `fixed`: by path, the index of the recording whose control is held at its guess and left out.
     """
 
     def bound(c: BoundControl, e: int) -> BoundControl:

@@ -215,7 +215,7 @@ class Tangents(eqx.Module):
 
 
 def held_equations(functional: AbstractRecord, theta: Float[Array, " p"]) -> SegmentNormalEquations:
-    """Normal equations of all segments of a small record, with their Jacobian.
+    """Normal equations of all segments of a small record, with the Jacobian of the residuals.
 
     **Arguments:** as in `Tangents`.
     """

@@ -71,12 +71,12 @@ class Cost:
 
     **Arguments:**
 
-    - `driver`: `traced` or `hosted`.
+    - `driver`: the name of the driver of the evaluation, `traced` or `hosted`.
     - `schedule`: a description of the stored values.
     - `steps`: the number of steps of the longest trajectory.
     - `state_bytes`, `stored_states`: bytes of a state, and the number of states on the device.
-    - `working_bytes`: further bytes on the device.
-    - `recompute_factor`: the evaluation's forward runs of the trajectory.
+    - `working_bytes`: bytes of temporary buffers on the device.
+    - `recompute_factor`: number of forward runs of the trajectory in one evaluation.
     - `seconds`, `seconds_forward`: seconds of the evaluation, and of one forward run.
     - `host_bytes`, `file_bytes`: bytes of checkpoints in host memory and in a file.
     """
@@ -158,7 +158,7 @@ def forward_rate(functional: Functional) -> float:
 
 
 def work(functional: Functional, columns: int) -> int:
-    """Work of stepping `columns` columns (states or tangents) over the record: steps times values."""
+    """Work of integrating `columns` states or tangents over the record: steps times values, with a floor for few values."""
     grid, values = functional.layout.time_grid, sum(x.size for x in jax.tree.leaves(functional.problem.y0))
     return grid.intervals * grid.length * max(values * functional.layout.segments * columns, _FEW)
 

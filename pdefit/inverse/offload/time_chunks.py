@@ -65,7 +65,7 @@ class TimeChunks:
         return slice(b * self._group, (b + 1) * self._group)
 
     def _frames(self, columns: slice) -> np.ndarray:
-        """Frames that some trajectory observes in these intervals."""
+        """Sorted indices of the frames that any trajectory observes in these intervals."""
         return np.unique(self._index[:, columns])
 
     def _window(self, columns: slice, grid: TimeGrid, most_frames: int) -> ObservationSchedule:

@@ -130,7 +130,7 @@ class Box(NamedTuple):
         return jnp.maximum(1e-13 * value, self.noise(value))
 
     def lost(self, value: Array, promised: Array, fallen: Array) -> Bool[Array, "..."]:
-        """True if an improvement is lost in the round-off of J, since no more was predicted.
+        """True if the predicted decrease of J is within its round-off, and J rose by no more than that.
 
         **Arguments:**
 

@@ -19,7 +19,7 @@ from pdefit.systems.grid import AbstractGrid
 
 
 class AbstractAlongAxes(AbstractOnGrid):
-    """A linear operator that is one small matrix along each axis of the grid, for every field on it.
+    """A separable linear operator: one small matrix along each axis of the grid, for every field on it.
 
     Fields with fewer axes than the grid are unchanged.
     """

@@ -80,10 +80,10 @@ def observed_positions(
 ) -> dict[str, FieldCoords]:
     """Positions of the points that an operator observes, for every variable and axis for which they can be found.
 
-    Some operators state them (`moved`). Otherwise a point of the output lies at the mean position of the cells it
-    depends on: the derivative of the operator at `y`, applied to the coordinates of the fields, divided by the same for
-    ones. So selected points keep their positions, and blocks lie at their centres. An operator that only blurs keeps
-    the points, although its weights lean inward at the edges.
+    Some operators state positions (`moved`). Otherwise a point of the output lies at the weighted mean position of the
+    cells on which it depends: the Jacobian-vector product of the operator with the coordinates of the fields, divided by
+    its product with ones. So selected points keep their positions, and blocks lie at their centres. An operator that
+    only blurs keeps the points, although its weights lean inward at the edges.
 
     **Arguments:**
 

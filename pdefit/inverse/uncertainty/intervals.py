@@ -33,11 +33,12 @@ class Intervals:
     - `method`: the origin of the covariance, as text.
     - `covariance`: the covariance in search space, (p, p). If fields are unknown besides k scalars, the covariance of
       the scalars, (k, k). For a control with smoothing it is the covariance of its values at points.
-    - `error`, `reach`: standard error and half width of the interval in search space, (p,); NaN for such fields and for
-      elements at a bound.
+    - `error`, `reach`: standard error and half width of the interval in search space, (p,). NaN for elements at a bound,
+      and for fields if only scalars have a covariance; infinite if undetermined.
     - `estimate`, `low`, `high`: physical values, (p,). The interval is symmetric in search space.
     - `degrees`: the degrees of freedom of Student's t.
-    - `inverse`: the rows of (J_r^T J_r)^-1 for the covariance, (k, p), at points.
+    - `inverse`: the rows of the inverse Gauss-Newton matrix (J_r^T J_r)^-1 that belong to the covariance, (k, p), with J_r
+      the Jacobian of the residuals. For a control with smoothing they are of its values at points.
     - `gradient`: J_r^T r at the estimate, (p,).
     - `unidentifiable`: the names of elements that the data do not determine.
     - `names`, `units`: the name of every element of theta, and the unit of its physical value.

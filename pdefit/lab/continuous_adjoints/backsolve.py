@@ -142,12 +142,12 @@ class Backsolve(AbstractContinuous):
 
 
 def _backups(grid: TimeGrid, longest: float) -> int:
-    """Smallest number of backups in each interval at most a given time apart, or one for each step.
+    """Smallest number of backups per interval with at most `longest` between neighbours, but no more than steps.
 
     **Arguments:**
 
     - `grid`: the steps of all trajectories, on a leading axis.
-    - `longest`: the time, in the system's unit.
+    - `longest`: the largest spacing, in the system's time unit.
     """
     steps = grid.step if grid.frozen else grid.step[..., None]
     sizes = np.where(np.arange(grid.length) < grid.count[..., None], steps, 0.0)

@@ -46,7 +46,10 @@ class Axis:
 
 
 class View(Protocol):
-    """Interface of an image that a plugin makes of fields. Frames have the film's arrays; `points` maps them to the image's."""
+    """Interface of a plugin's projection of fields onto an image, such as a map of a curved surface.
+
+    Methods take values on the grid of the film. `points` resamples them to the pixels of the image.
+    """
 
     @property
     def axes(self) -> tuple[np.ndarray, np.ndarray]:

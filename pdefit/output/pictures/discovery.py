@@ -14,7 +14,7 @@ _WIDE = 10.0
 
 
 def draw_discovery(panels: Sequence[Axes], found: Record) -> None:
-    """Draw the criterion of every set of terms against its number of terms, and its error at held-out frames.
+    """Draw the criterion of every set of terms against its size and, if known, its chi2 per value of held-out frames.
 
     A line joins the best sets of each number of terms. The chosen set is marked, and so is the difference of the
     criterion within which sets are not distinguished.
