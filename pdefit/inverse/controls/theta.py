@@ -102,10 +102,14 @@ class Controls(eqx.Module):
         each = [c.to_theta(c.where(problem)).astype(jnp.float64) for c in self.items]
         return jnp.concatenate(each) if each else jnp.zeros(0)
 
-    @Program
     def values(self, theta: Float[Array, " p"]) -> dict[str, Array]:
-        """Physical value of every control by path."""
-        return {c.path: c.to_physical(part) for c, part in zip(self.items, self.split(theta), strict=True)}
+        """Physical value of every control by path, in the order of theta."""
+        # a program would sort the paths
+        return dict(zip([c.path for c in self.items], self._physical(theta), strict=True))
+
+    @Program
+    def _physical(self, theta: Float[Array, " p"]) -> list[Array]:
+        return [c.to_physical(part) for c, part in zip(self.items, self.split(theta), strict=True)]
 
     @Program
     def problem(self, problem: Problem, theta: Float[Array, " p"]) -> Problem:
@@ -116,7 +120,7 @@ class Controls(eqx.Module):
         - `problem`: the values that theta does not replace.
         - `theta`: the point, (p,).
         """
-        pairs = zip(self.values(theta).values(), self._leaves(problem), strict=True)
+        pairs = zip(self._physical(theta), self._leaves(problem), strict=True)
         problem = eqx.tree_at(self._leaves, problem, [x.astype(old.dtype) for x, old in pairs]).started()
         return problem.constrained() if self._constrains(problem) else problem
 

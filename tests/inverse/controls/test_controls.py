@@ -32,6 +32,11 @@ def test_theta_and_problem_are_two_views_of_the_same():
     assert functional.controls.names()[:3] == ["D", "r", "y0.u.0"]
 
 
+def test_values_are_in_the_order_of_theta():
+    functional = fisher_functional(controls={"r": pdefit.transforms.Log(), "D": pdefit.transforms.Identity()})
+    assert [*functional.controls.values(functional.theta0)] == ["r", "D"] == functional.controls.names()
+
+
 def test_guesses_are_values_factors_or_data():
     controls, problem = resolved(
         {
