@@ -26,20 +26,19 @@ def judge_members(found: MemberFits, known: Known, which: Iterable[int] | None =
     - `known`: facts about the data, which hold for each fit.
     - `which`: the numbers of the members that are judged; default all.
     """
-    members, theta = found.members, [jax.device_put(x) for x in np.array(found.theta)]
-    each = []
+    members, each = found.members, []
     for e in range(members.count) if which is None else which:
         if found.blown_up[e]:
             left = Quality(float("inf"), int(found.observed_values[e]), None, found.theta.shape[1], False)
             each.append(Assessment({"": left}))
             continue
-        functional = members.member(e)
+        functional, theta = members.member(e), jax.device_put(np.array(found.theta[e]))
         assert isinstance(functional, Functional)
         first, data = functional.layout.index.shape, functional.observations.values
         # shorter records are filled up to the longest
         own = {n: x[(e, *map(slice, (*first, *data[n].shape[1:])))] for n, x in found.residuals.items()}
-        end = Ending(int(found.free[e].sum()), bool(found.converged[e]), gap=size_of_gaps(functional, theta[e], own))
+        end = Ending(int(found.free[e].sum()), bool(found.converged[e]), gap=size_of_gaps(functional, theta, own))
         quality = quality_of(Remainder(functional, own), known, end)
-        bound = functional.controls.numbers_at_bound(theta[e])
+        bound = functional.controls.numbers_at_bound(theta)
         each.append(Assessment({"": quality}, rounding=rounding([(functional, own)]), bound=bound))
     return [dataclasses.replace(one, verdict=decide(one)) for one in each]

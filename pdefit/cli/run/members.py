@@ -207,9 +207,10 @@ def _from_starts(
         )
     moved = np.flatnonzero(better.start).tolist()
     say(job.console, f"starts: {len(moved)} of them ended lower from another start")
-    again = judge_members(better, better.known, moved) if words else []
-    new = {e: one.verdict.word for e, one in zip(moved, again, strict=False)}
-    return better, [new.get(e, word) for e, word in enumerate(words)]
+    if not words:
+        return better, words
+    new = dict(zip(moved, judge_members(better, better.known, moved), strict=True))
+    return better, [new[e].verdict.word if e in new else word for e, word in enumerate(words)]
 
 
 def _hash(exp: MemberExperiment) -> str:

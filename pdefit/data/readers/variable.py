@@ -199,7 +199,7 @@ class DataFile(Mapping[str, Variable]):
 
     @property
     def unit_remedy(self) -> str:
-        """How to state a unit in the file; empty for a format without units, and for a table without any."""
+        """Advice on stating a unit in the file; empty for a format without units, and for a table without any."""
         if not self.is_foreign:
             return "an attribute `units` tells others"
         return "`NAME [UNIT]` in its header tells others" if any(v.unit for v in self.values()) else ""

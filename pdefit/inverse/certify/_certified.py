@@ -33,8 +33,8 @@ _GRADIENT, _TANGENT, _DIFFERENCES = 5.0, 2.0, 18.0
 _SMALL_STATE = 1000
 # where so many forward solves take no longer, a long series of differences is always computed (about a quarter of this)
 _MANY = 100.0
-# J, its gradient and the Gauss-Newton matrix
 Numbers = Array | np.ndarray
+# J, its gradient and the Gauss-Newton matrix
 NormalEquations = tuple[Float[Numbers, ""], Float[Numbers, " p"], Float[Numbers, "p p"] | ArrowEquations]
 # kinds of residuals that change little with theta are shifted more, by at most this factor
 _MOST_SHIFT = 1e6

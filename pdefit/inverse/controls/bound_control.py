@@ -146,12 +146,13 @@ class BoundControl(eqx.Module):
     @property
     def bounds(self) -> Bounds:
         """Bounds of its part of theta."""
-        ends = [np.broadcast_to(np.asarray(b, float), self.size) for b in (self.lower, self.upper)]
-        lower, upper = (
-            np.where(np.isfinite(b), np.asarray(self.transform.to_search(jax.device_put(b))) / self.scale, b)
+
+        def searched(bound: object) -> np.ndarray:
+            values = np.broadcast_to(np.asarray(bound, float), self.size)
+            finite = np.isfinite(values)
             # without a bound nothing is compiled
-            if np.any(np.isfinite(b))
-            else b
-            for b in ends
-        )
-        return Bounds(lower, upper)
+            if not np.any(finite):
+                return values
+            return np.where(finite, np.asarray(self.transform.to_search(jax.device_put(values))) / self.scale, values)
+
+        return Bounds(searched(self.lower), searched(self.upper))

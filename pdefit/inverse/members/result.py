@@ -101,12 +101,18 @@ class MemberFits:
     @functools.cached_property
     def chi2(self) -> Float[np.ndarray, " E"]:
         """Sum of squared weighted residuals of the data of each member, without priors and regularizers."""
-        return 2 * (self.loss - np.asarray(_batch.counts(self.members, self.theta)[1]))
+        return 2 * (self.loss - self._counts[1])
 
     @functools.cached_property
     def observed_values(self) -> Int[np.ndarray, " E"]:
         """Number of measured values of each member."""
-        return np.asarray(_batch.counts(self.members, self.theta)[0])
+        return self._counts[0]
+
+    @functools.cached_property
+    def _counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The number of measured values, and the part of J from priors and regularizers, of each member."""
+        count, extra = _batch.counts(self.members, self.theta)
+        return np.asarray(count), np.asarray(extra)
 
     @functools.cached_property
     def free(self) -> Bool[np.ndarray, "E p"]:

@@ -68,7 +68,7 @@ class ObservationSchedule(eqx.Module):
 
 
 class TrajectoryRunner(eqx.Module):
-    """How trajectories are run: solver, adjoint and batch.
+    """Numerical method of trajectories: solver, adjoint and batch.
 
     **Arguments:**
 
