@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from pdefit.inverse.objective.abstract import AbstractObjective
-from pdefit.inverse.objective.compiled import objective_program
+from pdefit.inverse.objective.abstract import AbstractObjective, objective_program
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.recordings import Recordings
 from pdefit.inverse.objective.spread import at_points

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import diffrax
@@ -12,7 +13,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from pdefit._util.program import SMALL, values_of
+from pdefit._util.program import SMALL, Program, values_of
 from pdefit._util.trees import taken
 from pdefit.adjoints.base import demand_tangents
 from pdefit.adjoints.tangent.tangents_together import jvp_many
@@ -305,3 +306,5 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
 
 # for functions that return the kind of objective that they were given
 Objective = TypeVar("Objective", bound=AbstractObjective)
+# a program of an objective and further arguments
+objective_program = partial(Program, size=lambda objective, *_: objective.state_size)

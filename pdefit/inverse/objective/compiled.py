@@ -1,16 +1,14 @@
 """Compiled evaluations of functionals, with one program for each kind of functional."""
 
 from collections.abc import Iterable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from pdefit._util.program import Program
 from pdefit.integrate.loop.batch import on_one_device
-from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.abstract import AbstractObjective, objective_program
 from pdefit.inverse.objective.kept_gradient import KeptGradient
 from pdefit.inverse.objective.recording_equations import ArrowEquations, RecordingEquations
 from pdefit.inverse.objective.segment_jacobian import ResidualParts, SegmentNormalEquations
@@ -19,8 +17,6 @@ from pdefit.inverse.objective.segment_jacobian import ResidualParts, SegmentNorm
 Equations = tuple[SegmentNormalEquations | RecordingEquations, tuple[Array, Array, Array | ArrowEquations]]
 
 
-# a program of an objective and further arguments
-objective_program = partial(Program, size=lambda objective, *_: objective.state_size)
 VALUE = objective_program(lambda functional, theta: functional.value(theta))
 GRADIENT = KeptGradient()
 PRODUCT = objective_program(lambda functional, theta, v: functional.gauss_newton_product(theta, v))

@@ -13,7 +13,7 @@ from pdefit.adjoints.base import Checkpointed
 from pdefit.integrate.loop.checkpoint_levels import nest
 from pdefit.integrate.loop.reverse_loop import fresh_buffers
 from pdefit.integrate.loop.time_loop import precision
-from pdefit.inverse.objective.abstract import AbstractObjective
+from pdefit.inverse.objective.abstract import AbstractObjective, objective_program
 from pdefit.inverse.objective.record_residuals import AbstractRecord
 
 # bytes of checkpoints from which on the allocator returns memory to the system after every call (the most of glibc)
@@ -32,7 +32,7 @@ class KeptGradient:
     """
 
     def __init__(self):
-        self._once = Program(lambda objective, theta: objective.watched_gradient(theta), lambda at, _: at.state_size)
+        self._once = objective_program(lambda objective, theta: objective.watched_gradient(theta))
         self._again = Program(_in_buffers, lambda at, _: at[0].state_size, "all-except-first")
         self.held: dict[int, PyTree] = {}
         self.lower = self._once.lower
