@@ -5,7 +5,9 @@ and the process ends in a segmentation fault at exit. So HDF5 writes into a `Sin
 keeps the first failure of the disk and writes nothing after it. The file is then in the same state as after a kill at
 this moment. `flush` and `close` raise the stored failure.
 
-Files that grow row by row open without repair after a kill -9: `created`, `start` and `commit` order the writes.
+Files that grow row by row open without repair after a kill -9: `created`, `rows`, `start` and `commit` order the writes.
+HDF5 itself orders only flushes. Within a flush a new chunk can be linked before the file is long enough for it, and a node
+of the index can be split in two writes. So every row has its place in the file before the first row is written.
 """
 
 import contextlib
@@ -163,6 +165,22 @@ def created(path: Path, name: Path | None = None) -> Iterator[Any]:
             raise
 
 
+def rows(file: Any, name: str, shape: tuple[int, ...], dtype: Any, fill: float | None = None) -> Any:
+    """New dataset for rows, (rows, ...), which is on disk in full length, filled, before the first row is written.
+
+    **Arguments:**
+
+    - `file`: the file.
+    - `name`: the name of the dataset.
+    - `shape`: its shape.
+    - `dtype`: the type of its numbers.
+    - `fill`: the value of rows that are not written (default: 0).
+    """
+    early = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    early.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    return file.create_dataset(name, shape, dtype, fillvalue=fill, dcpl=early)
+
+
 def start(file: Any) -> None:
     """Write the structure to disk before the first row, with a counter of complete rows."""
     file.create_dataset("n_done", data=0)
@@ -170,8 +188,8 @@ def start(file: Any) -> None:
     file.flush()
 
 
-def commit(file: Any, rows: int) -> None:
+def commit(file: Any, count: int) -> None:
     """Count rows after they are on disk, so that a reader who stops at row `n_done` never sees a partial row."""
     file.flush()
-    file["n_done"][...] = rows
+    file["n_done"][...] = count
     file.flush()

@@ -22,9 +22,10 @@ _KIND = "predicted"
 class FieldsFile:
     """Writer of fields.h5, which holds fields on shared times.
 
-    The file can be read by xarray (engine h5netcdf) while it grows and after a kill. Variables are named
+    The file can be read by xarray (engine h5netcdf) while frames are added and after a kill. Variables are named
     `<field>_<kind>` with kind `observed`, `predicted`, `true` or `sigma`. They have dimension scales on every axis, and
-    are NaN if nothing was written.
+    are NaN if nothing was written. The file has its full size from the beginning, so a disk that is too small is found
+    before the first frame.
 
     **Arguments:**
 
@@ -71,15 +72,11 @@ class FieldsFile:
                     if dim not in self._file:
                         self._dimension(dim, where.coords[dim], where.coord_units.get(dim, "1"))
                 shape = where.shape
-                size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-                frame_bytes += size * len(have)
-                rows = max(1, min(ts.size, 65536 // max(size, 1)))
+                frame_bytes += int(np.prod(shape)) * np.dtype(dtype).itemsize * len(have)
                 optional = {n: getattr(where, n) for n in ("vector", "component", "radius", "view")}
                 attributes = {"units": where.unit} | {name: stated for name, stated in optional.items() if stated}
                 for kind in have:
-                    variable = self._file.create_dataset(
-                        f"{field}_{kind}", (ts.size, *shape), dtype, fillvalue=np.nan, chunks=(rows, *shape)
-                    )
+                    variable = surviving.rows(self._file, f"{field}_{kind}", (ts.size, *shape), dtype, np.nan)
                     variable.attrs.update(attributes, long_name=f"{where.long_name or field}, {kind}")
                     for axis, dim in enumerate(("time", *where.dims)):
                         variable.dims[axis].attach_scale(self._file[dim])

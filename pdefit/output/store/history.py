@@ -25,8 +25,14 @@ COLUMNS = {
 }
 
 
+# the room of a new file, in rows
+_FEWEST = 1024
+
+
 class HistoryFile:
     """Writer of history.h5, one row for each evaluation.
+
+    While the file is open it has room for more rows than the `n_done` that are written.
 
     **Arguments:**
 
@@ -36,40 +42,56 @@ class HistoryFile:
     """
 
     def __init__(self, path: Path, names: Sequence[str], keep: int = 0):
-        kept = _rows(path, keep) if keep else {}
-        # the old file stays in place until the new one holds its rows
-        with beside(path) as beginning, surviving.created(beginning, path) as self._file:
-            self._rows = 0
+        self._path, self._names = path, list(names)
+        self._create(_FEWEST, _rows(path, keep) if keep else {})
+
+    def _create(self, room: int, kept: Mapping[str, Any]) -> None:
+        """Create a file for `room` rows or more. An old file stays in place until the new one holds the rows `kept`."""
+        count = len(kept.get("iteration", ()))
+        room = max(room, count)
+        with beside(self._path) as beginning, surviving.created(beginning, self._path) as file:
             for column, (dtype, long_name) in COLUMNS.items():
-                self._file.create_dataset(column, (0,), dtype, maxshape=(None,), chunks=(1024,))
-                self._file[column].attrs["long_name"] = long_name
-            self._file.create_dataset("control_name", data=np.asarray(list(names), object), dtype=surviving.TEXT)
-            count = len(names)
-            self._file.create_dataset(
-                "control", (0, count), np.float64, maxshape=(None, count or None), chunks=(256, max(count, 1))
-            )
-            surviving.start(self._file)
-            if keep:
-                self._write(kept)
+                surviving.rows(file, column, (room,), dtype).attrs["long_name"] = long_name
+            surviving.rows(file, "control", (room, len(self._names)), np.float64)
+            file.create_dataset("control_name", data=np.asarray(self._names, object), dtype=surviving.TEXT)
+            surviving.start(file)
+            if kept:
+                _write(file, 0, kept)
+        self._file, self._room, self._count = file, room, count
 
     def append(self, rows: Sequence[Any], controls: np.ndarray) -> None:
         """Append records, whose attributes are the columns, and their physical controls (n, p)."""
-        self._write({**{c: [getattr(row, c) for row in rows] for c in COLUMNS}, "control": controls})
+        last = self._count + len(rows)
+        if last > self._room:
+            self._move(2 * last)
+        _write(self._file, self._count, {c: [getattr(row, c) for row in rows] for c in COLUMNS} | {"control": controls})
+        self._count = last
 
     @uninterrupted()
-    def _write(self, columns: Mapping[str, Any]) -> None:
-        last = self._rows + len(columns["iteration"])
-        for column, values in columns.items():
-            self._file[column].resize(last, axis=0)
-            self._file[column][self._rows :] = values
-        surviving.commit(self._file, last)
-        self._rows = last
+    def _move(self, room: int) -> None:
+        """Move the rows into a file with more room, or with none to spare."""
+        old = self._file
+        self._create(room, {name: old[name][: self._count] for name in (*COLUMNS, "control")})
+        old.close()
 
     def __enter__(self) -> "HistoryFile":
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._file.close()
+        try:
+            if self._file.sink.failure is None:
+                self._move(self._count)
+        finally:
+            self._file.close()
+
+
+@uninterrupted()
+def _write(file: Any, first: int, columns: Mapping[str, Any]) -> None:
+    """Write rows from number `first` on."""
+    last = first + len(columns["iteration"])
+    for column, values in columns.items():
+        file[column][first:last] = values
+    surviving.commit(file, last)
 
 
 def read_history(path: Path) -> dict[str, np.ndarray]:

@@ -1,10 +1,11 @@
+from pathlib import Path
 from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
 
-from pdefit.output.store.history import HistoryFile
+from pdefit.output.store.history import HistoryFile, read_history
 
 
 def _rows(first: int, count: int) -> list[SimpleNamespace]:
@@ -37,30 +38,31 @@ def test_names_of_controls_are_kept(tmp_path, names):
         assert found == names and file["control"].shape == (2, len(names))  # pyright: ignore[reportAttributeAccessIssue]
 
 
-_IMPORTS = """
-from types import SimpleNamespace
-import numpy as np
-from pdefit.output.store.history import HistoryFile
-"""
+def test_a_killed_history_opens_and_its_counted_rows_are_complete(killed):
+    def write(path: Path) -> None:
+        with HistoryFile(path, ["a", "b"]) as history:
+            for i in range(1, 40):
+                history.append(_rows(i, 1), np.full((1, 2), float(i)))
 
-_WRITE = """
-history, i = HistoryFile(path, ["a", "b"]), 0
-ready()
-while True:
-    i += 1
-    row = SimpleNamespace(iteration=i, stage=1, loss=1 / i, gradient_norm=1.0, accepted=True, seconds=0.0, step_error=0.5)
-    history.append([row], np.full((1, 2), float(i)))
-"""
-
-
-def test_a_killed_history_opens_and_its_counted_rows_are_complete(kill_writers):
-    counted = []
-    for path in kill_writers(_IMPORTS, _WRITE, 4):
-        with h5py.File(path, "r") as file:
-            done = int(file["n_done"][()])  # pyright: ignore[reportIndexIssue, reportArgumentType]
+    counts = set()
+    for path in killed(write):
+        with h5py.File(path) as file:
+            done = int(file["n_done"][()])
             expected = np.arange(1, done + 1)
-            for column, value in (("iteration", expected), ("loss", 1 / expected), ("accepted", np.ones(done))):
-                np.testing.assert_array_equal(file[column][:done], value)  # pyright: ignore[reportIndexIssue]
-            np.testing.assert_array_equal(file["control"][:done, 1], expected)  # pyright: ignore[reportIndexIssue]
-        counted.append(done)
-    assert max(counted) > 0, "no writer lived long enough to test anything"
+            for column, value in (("iteration", expected), ("loss", 1 / expected), ("accepted", expected % 2 == 0)):
+                np.testing.assert_array_equal(file[column][:done], value)
+            np.testing.assert_array_equal(file["control"][:done, 1], expected)
+        counts.add(done)
+    assert counts == set(range(40))
+
+
+def test_a_long_history_has_its_rows_and_no_others(tmp_path):
+    rows = 2500
+    with HistoryFile(tmp_path / "h.h5", ["a"]) as history:
+        for first in range(1, rows, 500):
+            history.append(_rows(first, 500), np.arange(first, first + 500.0)[:, None])
+    read = read_history(tmp_path / "h.h5")
+    assert read["iteration"].tolist() == list(range(1, rows + 1)) and read["a"].tolist() == read["iteration"].tolist()
+    with HistoryFile(tmp_path / "h.h5", ["a"], keep=1800):
+        pass
+    assert read_history(tmp_path / "h.h5")["iteration"].tolist() == list(range(1, 1801))
