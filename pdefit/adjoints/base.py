@@ -14,7 +14,7 @@ from pdefit.integrate.loop.checkpoint_levels import CheckpointLevels, nest
 from pdefit.integrate.loop.reverse_loop import reverse_loop
 from pdefit.integrate.loop.stepper import AbstractStepper
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, store_all, time_loop
+from pdefit.integrate.loop.time_loop import Emit, Probes, checkpoint, forward, store_all, time_loop
 from pdefit.systems.system import AbstractSystem
 
 
@@ -142,6 +142,27 @@ class AbstractForward(AbstractAdjoint):
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
         # checkpointed, because a certificate takes products with the transposed Jacobian as well
         return Checkpointed().run(stepper, y0, grid, emit, inputs, probes)
+
+
+class NoReverse(AbstractForward):
+    """The time loop of residuals and their tangents, which has no reverse pass and stores nothing.
+
+    For programs of small objectives that run forward only: each interval takes its own number of steps. Not for fits,
+    which ask for gradients.
+    """
+
+    accuracy: ClassVar[float] = ROUND_OFF
+    has_tangents: ClassVar[bool] = True
+
+    def run(self, stepper, y0, grid, emit, inputs, probes=None):
+        end, _, outputs = forward(stepper, y0, grid, lambda _, y, i: (None, emit(y, i)), inputs)
+        return end, outputs
+
+    def gradient(self, function, theta, probes, size):
+        raise NotImplementedError
+
+    def account(self, grid, unknowns):
+        raise NotImplementedError
 
 
 class StoreAll(AbstractReverse):

@@ -28,7 +28,7 @@ class TimeGrid(eqx.Module):
     - `step`: the size of the equal steps of each interval, (I,). Frozen steps, from an adaptive pass, each have their
       own size, (I, length).
     - `count`: the number of steps of each interval, (I,).
-    - `length`: the padded number of steps, at least the largest count.
+    - `length`: the padded number of steps, at least the largest count; 0 if they are counted (`by_count`).
     - `observes_start`: whether the state at `start[0]` is observed too, before any step.
     - `sizes`: the distinct sizes of steps, (D,), by default found from `step`. None for frozen steps, or for very many
       sizes.
@@ -58,6 +58,15 @@ class TimeGrid(eqx.Module):
     def frozen(self) -> bool:
         """True if each step has its own size, as adaptive steps have."""
         return self.step.ndim > self.start.ndim
+
+    @property
+    def counted(self) -> bool:
+        """True if each interval takes as many steps as it needs, by a loop that has no reverse derivative."""
+        return self.length == 0
+
+    def by_count(self) -> "TimeGrid":
+        """The same steps without padding: one program for any number of them, without reverse derivatives."""
+        return TimeGrid(self.start, self.step, self.count, 0, self.observes_start, self.sizes)
 
     @property
     def longest(self) -> int:
@@ -119,11 +128,11 @@ class TimeGrid(eqx.Module):
     def times_and_sizes(self) -> tuple[Array, Array]:
         """Start and size of every step of one time grid, (I, length) each, in float64."""
         start, count = jnp.asarray(self.start, jnp.float64)[:, None], jnp.asarray(self.count)[:, None]
-        j = jnp.arange(self.length)[None]
         if self.frozen:
+            j = jnp.arange(self.step.shape[-1])[None]
             sizes = jnp.where(j < count, jnp.asarray(self.step, jnp.float64), 0.0)
             return start + jnp.cumsum(sizes, axis=1) - sizes, sizes
-        step = jnp.asarray(self.step, jnp.float64)[:, None]
+        j, step = jnp.arange(self.length)[None], jnp.asarray(self.step, jnp.float64)[:, None]
         # a step of zero length returns its state: it pads intervals that need fewer steps than the longest
         return start + jnp.minimum(j, count) * step, jnp.where(j < count, step, 0.0)
 

@@ -237,21 +237,58 @@ def fold(
     - `total`: the total before any observation.
     - `through`: runs the steps of one interval; by default one step after the other.
     """
-    times, sizes = grid.times_and_sizes()
+    end, total, _ = forward(stepper, y0, grid, lambda *at: (add(*at), None), inputs, total, through)
+    return end, total
+
+
+def forward(
+    stepper: AbstractStepper,
+    y0: PyTree,
+    grid: TimeGrid,
+    observe: Callable[[PyTree, PyTree, PyTree], tuple[PyTree, PyTree]],
+    inputs: PyTree,
+    total: PyTree = None,
+    through: Through | None = None,
+) -> tuple[PyTree, PyTree, PyTree]:
+    """Final state, a total over all observations, and an output of each, stacked, without checkpoints.
+
+    **Arguments:** as in `fold`, but `observe` maps to the new total and the output.
+    """
+    first = None
     if grid.observes_start:
-        total = add(total, y0, jax.tree.map(lambda x: x[0], inputs))
+        total, first = observe(total, y0, jax.tree.map(lambda x: x[0], inputs))
+    steps = through or (_counted(stepper) if grid.counted else _stepwise(stepper, 1, lambda f: f, grid.frozen))
 
-    def stepwise(carry: PyTree, t_h: TimesSizes) -> PyTree:
-        return lax.scan(lambda carry, t_h: (stepped(stepper, carry, t_h, grid.frozen), None), carry, t_h)[0]
-
-    steps = through or stepwise
-
-    def interval(carry: PyTree, x: PyTree) -> tuple[PyTree, None]:
-        (inside, total), (t_h, inputs_i) = carry, x
-        inside = steps(inside, t_h)
-        return (inside, add(total, inside[0], inputs_i)), None
+    def interval(carry: PyTree, x: PyTree) -> tuple[PyTree, PyTree]:
+        (inside, total), (of_steps, inputs_i) = carry, x
+        inside = steps(inside, of_steps)
+        total, output = observe(total, inside[0], inputs_i)
+        return (inside, total), output
 
     later = jax.tree.map(lambda x: x[int(grid.observes_start) :], inputs)
-    begin = stepper.init(times[0, 0].astype(precision(y0)), y0), total
-    ((end, _), total), _ = lax.scan(interval, begin, ((times, sizes), later))
-    return end, total
+    begin = stepper.init(jnp.asarray(grid.start)[0].astype(precision(y0)), y0), total
+    of_steps = _starts_and_counts(grid) if grid.counted else grid.times_and_sizes()
+    ((end, _), total), outputs = lax.scan(interval, begin, (of_steps, later))
+    if grid.observes_start:
+        outputs = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, outputs)
+    return end, total, outputs
+
+
+def _starts_and_counts(grid: TimeGrid) -> tuple[Array, Array, Array]:
+    """Start and size of the steps of every interval, each step's own if they differ, and their number."""
+    start, step, count = (jnp.asarray(x) for x in (grid.start, grid.step, grid.count))
+    return (*(grid.times_and_sizes() if grid.frozen else (start, step)), count)
+
+
+def _counted(stepper: AbstractStepper) -> Callable[[PyTree, tuple[Array, Array, Array]], PyTree]:
+    """Function that takes the steps of an interval by their number, for `_starts_and_counts`."""
+
+    def steps(carry: PyTree, of_steps: tuple[Array, Array, Array]) -> PyTree:
+        start, size, count = of_steps
+
+        def one_step(j: Array, carry: PyTree) -> PyTree:
+            return stepped(stepper, carry, (start[j], size[j]) if size.ndim else (start + j * size, size))
+
+        return lax.fori_loop(0, count, one_step, carry)
+
+    return steps

@@ -120,6 +120,10 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
         """The objective with other steps for the same trajectories."""
 
     @abc.abstractmethod
+    def by_count(self: Self) -> Self:
+        """The objective for programs that run forward only: one program for any step, number of steps and adjoint."""
+
+    @abc.abstractmethod
     def renewed(self: Self, theta: Float[Array, " p"]) -> Self:
         """The objective with the steps of an adaptive pass at theta; unchanged if steps are constant."""
 

@@ -1,12 +1,14 @@
 """Compiled evaluations of functionals, with one program for each kind of functional."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from pdefit._util.trees import is_traced
 from pdefit.integrate.loop.batch import on_one_device
 from pdefit.inverse.objective.abstract import AbstractObjective, objective_program
 from pdefit.inverse.objective.kept_gradient import KeptGradient
@@ -17,11 +19,40 @@ from pdefit.inverse.objective.segment_jacobian import ResidualParts, SegmentNorm
 Equations = tuple[SegmentNormalEquations | RecordingEquations, tuple[Array, Array, Array | ArrowEquations]]
 
 
+class ForwardProgram:
+    """Program that runs an objective forward only. Small objectives with other steps share it.
+
+    **Arguments:** `function`: the function of an objective and theta.
+    """
+
+    # the last objective, and its form in programs
+    _last: tuple[AbstractObjective, AbstractObjective] | None = None
+
+    def __init__(self, function: Callable):
+        self._program = objective_program(function)
+
+    def __call__(self, functional: AbstractObjective, theta: Array | np.ndarray) -> Any:
+        return self._program(self.form(functional, theta), theta)
+
+    def lower(self, functional: AbstractObjective, theta: Array | np.ndarray) -> Any:
+        """The lowered program, as in `equinox.filter_jit`."""
+        return self._program.lower(self.form(functional, theta), theta)
+
+    @staticmethod
+    def form(functional: AbstractObjective, theta: Array | np.ndarray) -> AbstractObjective:
+        """The objective as the compiled program takes it."""
+        if is_traced((functional, theta)):
+            return functional
+        if ForwardProgram._last is None or ForwardProgram._last[0] is not functional:
+            ForwardProgram._last = functional, functional.by_count() if functional.small else functional
+        return ForwardProgram._last[1]
+
+
 VALUE = objective_program(lambda functional, theta: functional.value(theta))
 GRADIENT = KeptGradient()
 PRODUCT = objective_program(lambda functional, theta, v: functional.gauss_newton_product(theta, v))
 RESIDUALS = objective_program(lambda functional, theta: functional.residuals(theta))
-PARTS = objective_program(lambda functional, theta: functional.residual_parts(theta))
+PARTS = ForwardProgram(lambda functional, theta: functional.residual_parts(theta))
 
 
 def _equations(functional, theta):
@@ -30,7 +61,7 @@ def _equations(functional, theta):
 
 
 # the normal equations of every group of residuals, and their total: one program for fits, certificates and intervals
-EQUATIONS = objective_program(_equations)
+EQUATIONS = ForwardProgram(_equations)
 
 
 def value_of(functional: AbstractObjective, theta: Array | np.ndarray) -> Array:

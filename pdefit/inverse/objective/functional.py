@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.trees import cast, demand_float64, named_fields, with_parts
-from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
+from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, NoReverse, demand_tangents
 from pdefit.data.observations import Observations
 from pdefit.integrate.adaptive.controller import step_error
 from pdefit.integrate.adaptive.tolerance import Adaptive
@@ -208,6 +208,16 @@ class Functional(AbstractRecord):
 
     def with_time_grid(self, grid):
         return eqx.tree_at(lambda f: f.layout.time_grid, self, grid)
+
+    def by_count(self):
+        return self.with_time_grid(self.time_grid.by_count()).without_reverse()
+
+    def without_reverse(self: Same) -> Same:
+        """The functional without the adjoint and the step as asked, on which no forward run depends."""
+        # in a stack some of these are None
+        return eqx.tree_at(
+            lambda f: (f.runner.adjoint, f.dt, f.asked_dt), self, (NoReverse(), None, None), is_leaf=lambda x: x is None
+        )
 
     def step_error(self, theta):
         if self.steps is None:

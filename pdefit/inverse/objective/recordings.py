@@ -116,6 +116,9 @@ class Recordings(AbstractObjective):
     def with_time_grid(self, grid):
         return eqx.tree_at(lambda r: r.stack, self, self.stack.with_time_grid(grid))
 
+    def by_count(self):
+        return eqx.tree_at(lambda r: r.stack, self, self.stack.by_count())
+
     def renewed(self, theta):
         if self.steps is None:
             return self

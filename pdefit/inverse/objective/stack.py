@@ -166,6 +166,11 @@ class Stack(eqx.Module):
         arrays, rest = eqx.partition(grid, eqx.is_array)
         return Stack(self.common.with_time_grid(rest), self.own.with_time_grid(arrays), self.extents)
 
+    def by_count(self) -> "Stack":
+        """The stack for programs that run forward only, as of `AbstractObjective`."""
+        stack = self.with_time_grid(self.own.time_grid.by_count())
+        return Stack(stack.common.without_reverse(), stack.own.without_reverse(), self.extents)
+
     def with_grids(self, grids: Sequence[TimeGrid], length: int) -> "Stack":
         """The stack with a time grid for each objective.
 

@@ -16,7 +16,7 @@ from pdefit._util.memory import CompiledProgram, available_bytes, compile_ahead,
 from pdefit.adjoints.base import Account, Checkpointed, StoreAll
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.accumulate import Misfit
-from pdefit.inverse.objective.compiled import EQUATIONS, PARTS
+from pdefit.inverse.objective.compiled import EQUATIONS, PARTS, ForwardProgram
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.trajectory_runner import ObservationSchedule
 from pdefit.inverse.offload import _programs as programs
@@ -167,15 +167,16 @@ def _states_bytes(functional: Functional) -> int:
     return state_bytes(jax.eval_shape(lambda x: Misfit(functional).start(x), functional.theta0))
 
 
-def _timed(program: Any, functional: Functional) -> tuple[float, CompiledProgram]:
+def _timed(program: ForwardProgram, functional: Functional) -> tuple[float, CompiledProgram]:
     """Seconds of a program at theta0, compiled as in a fit. A short one is repeated."""
-    compiled, times = compile_ahead(program, functional, functional.theta0), list[float]()
+    at = program.form(functional, functional.theta0), functional.theta0
+    compiled, times = compile_ahead(program, *at), list[float]()
     # what does not fit is not run; the plan refuses it
     if compiled.temporary + compiled.returned > available_bytes():
         return math.inf, compiled
     while sum(times) < _SECONDS:
         begin = time.perf_counter()
-        jax.block_until_ready(compiled.call(functional, functional.theta0))
+        jax.block_until_ready(compiled.call(*at))
         times.append(time.perf_counter() - begin)
     return float(np.median(times)), compiled
 
