@@ -86,6 +86,7 @@ class FitRun(Generic[Objective]):
         self._carry_over()
         if prepared(self.own, before, self._formulation):
             self._return_to_guess()
+        self._with_steps(*self.steps.finer(self.functional, jnp.asarray(self.theta)))
         self._weigh(None, None)
 
     def _return_to_guess(self) -> None:
@@ -135,7 +136,12 @@ class FitRun(Generic[Objective]):
         rounds = SMOOTHINGS if reweight is None else reweight.rounds
         while True:
             self._round()
-            if self.place.settled or self._left() == 0 or self.carry is None or reached(self.carry):
+            if self._left() == 0 or self.carry is None or reached(self.carry):
+                return
+            if self._with_steps(*self.steps.finer(self.functional, jnp.asarray(self.theta))):
+                self.carry = None
+                continue
+            if self.place.settled:
                 return
             settled = self._weigh(reweight, self.driver.product)
             if reweight is None and settled:

@@ -11,9 +11,9 @@ from jaxtyping import Array, ArrayLike, Float
 from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.inverse.fit.unstable_steps import is_open, share_of_limit, stable_step, suits
+from pdefit.inverse.fit.unstable_steps import halved, is_open, share_of_limit, stable_step, suits
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
-from pdefit.inverse.objective.compiled import value_of
+from pdefit.inverse.objective.compiled import PARTS, kinds, squares, value_of
 from pdefit.inverse.objective.variants import is_adaptive, stepped, with_dt
 
 # frozen steps are kept while their error is between these parts of the tolerance; where observations keep the steps
@@ -23,6 +23,9 @@ _LOW, _HIGH, _FALLEN = 0.1, 1.0, 0.4
 _GROWN = 2.0
 # the times that a step is halved where the model blows up at the guess
 _HALVINGS = 4
+# constant steps are halved until half of them moves the residuals of a finished fit by less than this part of their noise,
+# so many times at most, after so many fits at most
+_COARSE, _MOST_FINER, _MOST_REFINED = 0.1, 8, 6
 # constant steps are looked at after each of the first evaluations, then less often: a look takes milliseconds
 _OFTEN, _SELDOM = 16, 8
 
@@ -35,6 +38,7 @@ class StepWatch:
     were chosen. Both are None if steps are constant. For constant steps `unstable` is whether the best point needs new
     steps, and `blown_up` whether the model blows up at the guess. `stable` is the stable step of explicit Euler for
     which they were chosen, None if they were chosen at the guess; `halved` is whether they were halved below it.
+    `refined` counts the finished fits whose residuals half the step moved.
 
     The methods take the present objective and a point theta, (p,).
     """
@@ -45,6 +49,7 @@ class StepWatch:
     unstable: bool = False
     blown_up: bool = False
     halved: bool = False
+    refined: int = 0
 
     @property
     def due(self) -> bool:
@@ -68,6 +73,30 @@ class StepWatch:
             self.error = float(functional.step_error(theta))
         elif is_open(functional):
             self.unstable = not suits(functional, theta)
+
+    def finer(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
+        """The functional with steps so small that half of them move no residuals, and a sentence if these are other steps.
+
+        Steps that were given, adaptive ones, and those of fields are kept.
+        """
+        if not (functional.small and is_open(functional)) or self.refined == _MOST_REFINED:
+            return functional, ""
+        finer, then = functional, kinds(PARTS(functional, theta))
+        noise = math.sqrt(max(1.0, squares(then) / max(functional.observed_values, 1)))
+        changes = list[float]()
+        while len(changes) <= _MOST_FINER and (not changes or not changes[-1] <= _COARSE):
+            finer, now = finer.each(halved, theta)[0], then
+            then = kinds(PARTS(finer, theta))
+            changes.append(math.sqrt(squares(map(np.subtract, then, now))) / noise)
+        if len(changes) == 1:
+            return functional, ""
+        self.refined += 1
+        what = f"half the step would move the residuals by {changes[0]:.2g} of their noise"
+        if not changes[-1] <= _COARSE:
+            self.refined = _MOST_REFINED
+            cause = f"even the {2**_MOST_FINER}th part of it by {changes[-1]:.2g}: something happens within a step"
+            return functional, f"{what}, {cause}; use steps=adaptive, or state its time"
+        return self._with(functional, functional.dt / 2 ** (len(changes) - 1), what)
 
     def _grown(self, functional: AbstractObjective, theta: Float[Array, " p"]) -> bool:
         """True if the stable step is much larger than the steps of the previous stages."""
@@ -131,9 +160,14 @@ class StepWatch:
             what = f"the model blows up at the guess with dt = {functional.dt:.3g}{unit}"
             if functional.asked_dt is not None:
                 raise PdefitError(f"The loss is not finite at the first guess: {what}; set dt={dt:.3g} or less")
-            self.stable, self.halved = float(dt) / steps_for(1.0, None, functional.asked_solver, MARGIN)[1], True
-            return stepped(functional, self.stable), f"{what}, so dt = {dt:.3g}{unit} is taken"
+            return self._with(functional, float(dt), what)
         return functional, ""
+
+    def _with(self, functional: Objective, dt: float, what: str) -> tuple[Objective, str]:
+        """The functional with a smaller step than the stability limit, for a reason in words."""
+        self.stable, self.halved = dt / steps_for(1.0, None, functional.asked_solver, MARGIN)[1], True
+        chosen = f"{what}, so dt = {dt:.3g}{with_space(functional.problem.system.time_unit)} is taken"
+        return stepped(functional, self.stable), chosen
 
     def _restep(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
         """The functional with constant steps chosen at theta, and a sentence about it."""

@@ -71,7 +71,7 @@ def value_of(functional: AbstractObjective, theta: Array | np.ndarray) -> Array:
 
 def half_square(parts: ResidualParts) -> float:
     """Half the sum of squared residuals in host memory, including gaps between segments."""
-    return _squares(kinds(parts)) / 2
+    return squares(kinds(parts)) / 2
 
 
 def kinds(parts: ResidualParts) -> list[np.ndarray]:
@@ -117,9 +117,10 @@ def weighted(functional, theta) -> dict[str, np.ndarray]:
 
 def sum_of_squares(residuals: dict[str, np.ndarray]) -> float:
     """Sum of the squares of all residuals, given by variable; infinite on overflow."""
-    return _squares(residuals.values())
+    return squares(residuals.values())
 
 
-def _squares(residuals: Iterable[np.ndarray]) -> float:
-    with np.errstate(over="ignore"):
+def squares(residuals: Iterable[np.ndarray]) -> float:
+    """Sum of the squares of residuals of several kinds; infinite on overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
         return float(sum(np.sum(np.square(r)) for r in residuals))
