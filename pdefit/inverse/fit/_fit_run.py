@@ -161,10 +161,10 @@ class FitRun(Generic[Objective]):
                 self._note(event)
         return settled
 
-    def _left(self) -> int:
-        """Largest number of evaluations in a new round of this stage."""
+    def _left(self, count: int = 0) -> int:
+        """Largest number of evaluations in a round of this stage, of which `count` are done."""
         left = self.stages[self.place.stage].max_iterations
-        return left if self.budget is None else min(left, self.budget - self.iterations)
+        return left if self.budget is None else min(left, self.budget - self.iterations + count)
 
     def _round(self) -> None:
         optimizer = self.stages[self.place.stage].optimizer_for(self.functional)
@@ -173,10 +173,7 @@ class FitRun(Generic[Objective]):
                 return
             self.place.count = 0
         self.carry = carry = self.carry or first_carry(self.functional, optimizer, self.theta)
-        limit = self.stages[self.place.stage].max_iterations
-        if self.budget is not None:
-            limit = min(limit, self.budget - (self.iterations - self.place.count))
-        self.converged = False
+        limit, self.converged = self._left(self.place.count), False
         self._compile(optimizer, carry)
         chunk = 1
         while self.place.count < limit and (self.steps.due or not bool(carry.done)):
@@ -276,9 +273,8 @@ class FitRun(Generic[Objective]):
         self.history += new
         self.place.iterations += done
         self.place.count += done
-        for record in new:
-            if not np.isfinite(record.loss):
-                self._note(f"iteration {record.iteration}: the loss is not finite, the step was rejected and reduced")
+        for number in (record.iteration for record in new if not np.isfinite(record.loss)):
+            self._note(f"iteration {number}: the loss is not finite, the step was rejected and reduced")
 
     def result(self, status: str) -> Fit[Objective]:
         """The result of the fit, which may be interrupted."""
