@@ -117,10 +117,9 @@ class FitRun(Generic[Objective]):
             self._note(f"iteration {self.iterations}: {event}")
         if functional is self.functional:
             return False
-        chosen: Any = functional
-        if isinstance(functional, Functional) and functional.steps is None:
-            # another number of constant steps may take other checkpoints
-            chosen = self.driver.resolve_for(functional)
+        constant = isinstance(functional, Functional) and functional.steps is None
+        # another number of constant steps may take other checkpoints
+        chosen: Any = self.driver.resolve_for(functional) if constant else functional
         self.functional = chosen
         return True
 
