@@ -117,9 +117,10 @@ class FitRun(Generic[Objective]):
             self._note(f"iteration {self.iterations}: {event}")
         if functional is self.functional:
             return False
-        constant = isinstance(functional, Functional) and functional.steps is None
-        # another number of constant steps may take other checkpoints
-        chosen: Any = self.driver.resolve_for(functional) if constant else functional
+        chosen: Any = functional
+        if isinstance(functional, Functional) and functional.steps is None:
+            # another number of constant steps may take other checkpoints
+            chosen = self.driver.resolve_for(functional)
         self.functional = chosen
         return True
 
@@ -233,12 +234,14 @@ class FitRun(Generic[Objective]):
 
     def state(self) -> RunState:
         """The state of the fit, from which it can be resumed."""
-        before = {"sigma_before": self.sigma_before, "theta_before": self.theta_before}
-        sigma = self.functional.observations.sigma
-        now = {"sigma": sigma, "roughness": self.roughness, "theta": self.theta, "carry": self.carry}
+        names, sigma = (
+            ("sigma_before", "theta_before", "roughness", "theta", "carry"),
+            self.functional.observations.sigma,
+        )
+        now = {name: getattr(self, name) for name in names}
         grid = self.functional.time_grid if is_adaptive(self.functional) else None
         numbers = self.place.as_numbers() | {"steps": self.steps.numbers()}
-        return RunState(numbers, pack(loss=np.asarray(self.loss), **now, **before, time_grid=grid))
+        return RunState(numbers, pack(loss=np.asarray(self.loss), sigma=sigma, **now, time_grid=grid))
 
     @refusing("this experiment")
     def restore(self, saved: RunState) -> None:
@@ -285,8 +288,7 @@ class FitRun(Generic[Objective]):
             self._carry_over()
             self.converged = False
         # losses are those of the last functional, and a stage that prepares free states has only the first controls
-        guess = self.own.theta0[: self.theta.size]
-        optimizer = self.stages[-1].optimizer_for(self.functional)
+        guess, optimizer = self.own.theta0[: self.theta.size], self.stages[-1].optimizer_for(self.functional)
         first = self.driver.value_for(optimizer, self.steps.suited(self.functional, guess), guess)
         last = self.driver.value_for(optimizer, self.functional, self.theta)
         for event in near_stability(self.functional, jnp.asarray(self.theta)):
