@@ -28,6 +28,9 @@ from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
 
+_SAVED = "sigma_before", "theta_before", "roughness", "theta", "carry"
+
+
 class FitRun(Generic[Objective]):
     """Bookkeeping of one fit. `place` is its position in the stages."""
 
@@ -234,14 +237,10 @@ class FitRun(Generic[Objective]):
 
     def state(self) -> RunState:
         """The state of the fit, from which it can be resumed."""
-        names, sigma = (
-            ("sigma_before", "theta_before", "roughness", "theta", "carry"),
-            self.functional.observations.sigma,
-        )
-        now = {name: getattr(self, name) for name in names}
+        now = {name: getattr(self, name) for name in _SAVED} | {"sigma": self.functional.observations.sigma}
         grid = self.functional.time_grid if is_adaptive(self.functional) else None
         numbers = self.place.as_numbers() | {"steps": self.steps.numbers()}
-        return RunState(numbers, pack(loss=np.asarray(self.loss), sigma=sigma, **now, time_grid=grid))
+        return RunState(numbers, pack(loss=np.asarray(self.loss), **now, time_grid=grid))
 
     @refusing("this experiment")
     def restore(self, saved: RunState) -> None:
