@@ -27,7 +27,7 @@ from pdefit.inverse.objective.variants import is_adaptive
 from pdefit.inverse.optimizers.base import AbstractOptimizer
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 
-
+# attributes of a fit in its saved state
 _SAVED = "sigma_before", "theta_before", "roughness", "theta", "carry"
 
 
