@@ -18,6 +18,8 @@ from pdefit.integrate.solvers.rkc import RKC
 from pdefit.systems.fourier_grid import SpectralSystem
 from pdefit.systems.system import AbstractSystem
 
+# tolerances of adaptive steps, the absolute one for states of one or larger
+_RTOL, _ATOL = 1e-5, 1e-8
 # of systems with so few values all eigenvalues are computed
 _SMALL = 200
 # explicit steps for a record beyond which an implicit method pays, and what RK4 is stable up to
@@ -74,7 +76,9 @@ def choose_solver(
     def rate(x: Array) -> Array:
         return ravel_pytree(system.vector_field(jnp.zeros((), x.dtype), back(x), args))[0]
 
-    steps = Adaptive(rtol=1e-5, atol=1e-8) if adaptive else None
+    # concentrations in mol/l may all be far below one
+    largest = float(np.max(np.abs(flat), initial=0.0)) or 1.0
+    steps = Adaptive(rtol=_RTOL, atol=_ATOL * min(1.0, largest)) if adaptive else None
     if flat.size <= _SMALL:
         matrix = jacobian_of(system.vector_field, y0, args)
         fastest = float(-np.min(np.linalg.eigvals(matrix).real, initial=0.0))

@@ -82,8 +82,10 @@ class StepWatch:
         if not (functional.small and is_open(functional)) or self.refined == _MOST_REFINED:
             return functional, ""
         finer, then = functional, kinds(PARTS(functional, theta))
-        noise = math.sqrt(max(1.0, squares(then) / max(functional.observed_values, 1)))
-        changes = list[float]()
+        found, changes = squares(then), list[float]()
+        if not math.isfinite(found):
+            return functional, ""
+        noise = math.sqrt(max(1.0, found / max(functional.observed_values, 1)))
         while len(changes) <= _MOST_FINER and (not changes or not changes[-1] <= _COARSE):
             finer, now = finer.each(halved, theta)[0], then
             then = kinds(PARTS(finer, theta))

@@ -1,6 +1,6 @@
 """Constant steps that were left open: chosen for the guess, and again where the best point asks for smaller ones."""
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from small_systems import KdV
 
 import pdefit
 from pdefit.inverse.fit import _fit_run as fit_run
+from pdefit.inverse.fit.choose_solver import choose_solver
 from pdefit.inverse.fit.renew_steps import StepWatch
 from pdefit.inverse.fit.unstable_steps import (
     deciding_control,
@@ -188,6 +189,81 @@ def test_a_model_that_blows_up_at_the_guess_takes_smaller_steps():
         pdefit.fit(stiffening(functional.dt), LM)
     named = float(str(error.value).split("set dt=")[1].split()[0])
     assert np.isfinite(pdefit.fit(stiffening(named), LM, max_iterations=1).loss)
+
+
+class Late(NamedTuple):
+    x: jax.Array
+    y: jax.Array
+
+
+class Hastening(pdefit.AbstractSystem):
+    """Slow at first, then ever faster: y = exp(-t / 2 - k t^5 / 5)."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        return Late(jnp.ones(()), -(0.5 + self.k * y.x**4) * y.y)
+
+    def init(self, key):
+        return Late(jnp.zeros(()), jnp.ones(()))
+
+
+def hastening(guess=1.3, dt=None):
+    ts, system = np.linspace(0.0, 2.0, 5), Hastening(jnp.asarray(guess))
+    data = pdefit.Observations.build(ts, {"y": np.exp(-ts / 2 - ts**5 / 5)}, sigma={"y": 1e-4})
+    problem = pdefit.Problem(system, system.init(None), pdefit.instruments.Select(("y",)))
+    return pdefit.Functional(problem, data, {"k": pdefit.transforms.Log()}, dt=dt)
+
+
+def test_steps_that_were_judged_at_the_start_become_small_enough_for_the_whole_record():
+    functional = hastening()
+    whole, rows, states = run(functional, LM)
+    # half the step moves the estimate by less than a tenth of its standard error, which is 1.3e-4
+    np.testing.assert_allclose(np.exp(whole.theta), 1.0, rtol=1.3e-5)
+    halvings = [e for e in whole.events if "half the step would move the residuals" in e]
+    assert whole.functional.dt < functional.dt / 8 and len(halvings) > 1
+    again, later, _ = run(functional, LM, resume=states[len(states) // 2])
+    assert repr(bits(rows[: len(rows) - len(later)] + later)) == repr(bits(rows))
+    assert again.functional.dt == whole.functional.dt and np.array_equal(again.theta, whole.theta)
+    # a given step stays, and so does an estimate that is off by many standard errors
+    given = pdefit.fit(hastening(dt=0.5), LM)
+    assert given.functional.dt == 0.5 and abs(np.exp(given.theta[0]) - 1) > 1e-2
+
+
+class Lorenz(pdefit.AbstractSystem):
+    """Lorenz's equations, over so long a record that round-off decides."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        x, y, z = y["x"], y["y"], y["z"]
+        return {"x": 10 * (y - x), "y": x * (self.k - z) - y, "z": x * y - 8 / 3 * z}
+
+    def init(self, key):
+        return {"x": jnp.asarray(1.0), "y": jnp.asarray(1.0), "z": jnp.asarray(20.0)}
+
+
+def test_what_no_step_resolves_is_named():
+    system, ts = Lorenz(jnp.asarray(28.0)), np.linspace(0.0, 100.0, 11)
+    data = pdefit.Observations.build(ts, {"x": np.zeros(11)}, sigma={"x": 1.0})
+    problem = pdefit.Problem(system, system.init(None), pdefit.instruments.Select(("x",)))
+    fit = pdefit.fit(pdefit.Functional(problem, data, {"k": pdefit.transforms.Log()}), LM, max_iterations=2)
+    assert sum("something happens within a step; use steps=adaptive, or state its time" in e for e in fit.events) == 1
+
+
+def test_the_absolute_tolerance_follows_the_size_of_the_state():
+    slow, fast = (choose_solver(Reaction(jnp.asarray(1e9)), Late(*jnp.array([x, x])), 1.0) for x in (1.0, 1e-8))
+    assert slow.steps is not None and fast.steps is not None
+    assert (slow.steps.atol, fast.steps.atol) == (1e-8, 1e-8 * 1e-8)
+
+
+class Reaction(Hastening):
+    """A stiff decay of concentrations of any size."""
+
+    def vector_field(self, t, y, args):
+        return Late(-self.k * y.x, self.k * y.x - y.y)
 
 
 def waves(dt, count=5):
