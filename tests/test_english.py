@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 # the most that there may be: lower a number that has fallen
-DOCSTRINGS = {"that of": 11, "others": 9, "what is": 2, "has none": 11, "where": 33, "What ...": 2}
+DOCSTRINGS = {"that of": 11, "others": 9, "what is": 2, "has none": 10, "where": 33, "What ...": 0}
 PAGES = {"that of": 84, "others": 27, "what is": 53, "has none": 11, "where": 172}
 
 _PATTERNS = {

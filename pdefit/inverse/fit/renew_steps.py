@@ -77,7 +77,7 @@ class StepWatch:
     def finer(self, functional: Objective, theta: Float[Array, " p"]) -> tuple[Objective, str]:
         """The functional with steps so small that half of them move no residuals, and a sentence if these are other steps.
 
-        Steps that were given, adaptive ones, and those of fields are kept.
+        Given steps, adaptive steps and steps of fields are kept.
         """
         if not (functional.small and is_open(functional)) or self.refined == _MOST_REFINED:
             return functional, ""
