@@ -25,7 +25,7 @@ _GROWN = 2.0
 _HALVINGS = 4
 # constant steps are halved until half of them moves the residuals of a finished fit by less than this part of their noise,
 # so many times at most, after so many fits at most
-_COARSE, _MOST_FINER, _MOST_REFINED = 0.1, 8, 6
+_COARSE, _MOST_FINER, _MOST_REFINED = 0.03, 8, 6
 # constant steps are looked at after each of the first evaluations, then less often: a look takes milliseconds
 _OFTEN, _SELDOM = 16, 8
 

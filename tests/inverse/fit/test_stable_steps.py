@@ -219,8 +219,8 @@ def hastening(guess=1.3, dt=None):
 def test_steps_that_were_judged_at_the_start_become_small_enough_for_the_whole_record():
     functional = hastening()
     whole, rows, states = run(functional, LM)
-    # half the step moves the estimate by less than a tenth of its standard error, which is 1.3e-4
-    np.testing.assert_allclose(np.exp(whole.theta), 1.0, rtol=1.3e-5)
+    # half the step moves the estimate by less than 3 % of its standard error, which is 1.3e-4
+    np.testing.assert_allclose(np.exp(whole.theta), 1.0, rtol=0.03 * 1.3e-4)
     halvings = [e for e in whole.events if "half the step would move the residuals" in e]
     assert whole.functional.dt < functional.dt / 8 and len(halvings) > 1
     again, later, _ = run(functional, LM, resume=states[len(states) // 2])
