@@ -206,3 +206,21 @@ class KdV(pdefit.AbstractSystem):
 
     def init(self, key):
         return State(jnp.cos(jnp.pi * (2 * jnp.arange(self.points) / self.points - 1)))
+
+
+class Late(NamedTuple):
+    x: jax.Array
+    y: jax.Array
+
+
+class Hastening(pdefit.AbstractSystem):
+    """Slow at first, then ever faster: y = exp(-t / 2 - k t^5 / 5)."""
+
+    time_unit: ClassVar[str] = "s"
+    k: jax.Array = pdefit.parameter(positive=True)
+
+    def vector_field(self, t, y, args):
+        return Late(jnp.ones(()), -(0.5 + self.k * y.x**4) * y.y)
+
+    def init(self, key):
+        return Late(jnp.zeros(()), jnp.ones(()))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ _GROWN = 2.0
 _HALVINGS = 4
 # constant steps are halved until half of them moves the residuals of a finished fit by less than this part of their noise,
 # so many times at most, after so many fits at most
-_COARSE, _MOST_FINER, _MOST_REFINED = 0.03, 8, 6
+COARSE, _MOST_FINER, _MOST_REFINED = 0.03, 8, 6
 # constant steps are looked at after each of the first evaluations, then less often: a look takes milliseconds
 _OFTEN, _SELDOM = 16, 8
 
@@ -81,20 +82,16 @@ class StepWatch:
         """
         if not (functional.small and is_open(functional)) or self.refined == _MOST_REFINED:
             return functional, ""
-        finer, then = functional, kinds(PARTS(functional, theta))
-        found, changes = squares(then), list[float]()
-        if not math.isfinite(found):
-            return functional, ""
-        noise = math.sqrt(max(1.0, found / max(functional.observed_values, 1)))
-        while len(changes) <= _MOST_FINER and (not changes or not changes[-1] <= _COARSE):
+        finer, then, changes = functional, kinds(PARTS(functional, theta)), list[float]()
+        while len(changes) <= _MOST_FINER and (not changes or changes[-1] > COARSE):
             finer, now = finer.each(halved, theta)[0], then
             then = kinds(PARTS(finer, theta))
-            changes.append(math.sqrt(squares(map(np.subtract, then, now))) / noise)
+            changes.append(moved_by(now, then))
         if len(changes) == 1:
             return functional, ""
         self.refined += 1
         what = f"half the step would move the residuals by {changes[0]:.2g} of their noise"
-        if not changes[-1] <= _COARSE:
+        if changes[-1] > COARSE:
             self.refined = _MOST_REFINED
             cause = f"even the {2**_MOST_FINER}th part of it by {changes[-1]:.2g}: something happens within a step"
             return functional, f"{what}, {cause}; use steps=adaptive, or state its time"
@@ -219,6 +216,17 @@ class StepWatch:
         if not is_adaptive(functional):
             return self.applied(functional)
         return functional.with_time_grid(saved_grid(arrays, functional.time_grid))
+
+
+def moved_by(now: Sequence[np.ndarray], then: Sequence[np.ndarray]) -> float:
+    """Norm by which residuals move in parts of their noise; 0 if they are not finite, since no step is then known to suit.
+
+    **Arguments:** `now`, `then`: residuals of several kinds, with present steps and with others.
+    """
+    with np.errstate(all="ignore"):
+        noise = max(1.0, squares(now) / max(sum(map(np.count_nonzero, now)), 1))
+        change = math.sqrt(squares(map(np.subtract, then, now)) / noise)
+    return change if math.isfinite(noise) and math.isfinite(change) else 0.0
 
 
 def are_due(error: ArrayLike, chosen: ArrayLike) -> np.ndarray | np.bool_:

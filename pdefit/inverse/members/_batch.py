@@ -91,6 +91,13 @@ def residuals(members: Members, theta: Float[Array, "E p"]) -> dict[str, Array]:
 
 
 @_compiled
+def observed(members: Members, theta: Float[Array, "B p"], batch: AbstractBatch) -> tuple[Array, ...]:
+    """The weighted residuals of the data of every member, one array for each variable."""
+    each = members.each(lambda functional, x: functional.residual_parts(x).observed, theta, batch=batch)
+    return tuple(jax.tree.leaves(each))
+
+
+@_compiled
 def counts(members: Members, theta: Float[Array, "E p"]) -> tuple[Array, Array]:
     """The number of measured values of every member, and the part of J that its regularizers and priors make."""
     return members.each(lambda functional, x: (functional.count, functional.extra_value(x)), theta)

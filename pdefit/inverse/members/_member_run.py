@@ -14,7 +14,7 @@ from pdefit._util.packed_state import pack, unpack
 from pdefit._util.run_state import RunState
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
-from pdefit.inverse.fit.renew_steps import StepWatch, are_due, saved_grid
+from pdefit.inverse.fit.renew_steps import COARSE, StepWatch, are_due, moved_by, saved_grid
 from pdefit.inverse.fit.stages import Stage, keeps, prepared, prepares
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members.member_state import MemberProgress, Now
@@ -50,9 +50,10 @@ class MemberRun:
         self.now = Now.at(np.array(members.theta0))
         first = members.first
         self.adaptive = is_adaptive(first)
-        # of each member, if its constant step was left open and has a limit
-        limited = isinstance(first.problem.system, AbstractStable) and first.asked_dt is None and not self.adaptive
-        self.watches = [StepWatch() for _ in range(members.count)] if limited else []
+        # of each member, if its constant step was left open
+        is_left_open = first.asked_dt is None and not self.adaptive
+        self.watches = [StepWatch() for _ in range(members.count)] if is_left_open else []
+        self.limited = bool(self.watches) and isinstance(first.problem.system, AbstractStable)
         self.slots = np.zeros(0, int)
         self.carry: Carry | None = None
 
@@ -85,6 +86,7 @@ class MemberRun:
         self._renew(np.arange(self.own.count))
         if prepared(self.own.first, before, self._formulation):
             self._return_to_start()
+        self._refine(np.arange(self.own.count))
         self._fill(self._size(self.own.count))
 
     def _return_to_start(self) -> None:
@@ -127,9 +129,9 @@ class MemberRun:
     def _optimizer(self) -> AbstractOptimizer:
         return self.stages[self.stage].optimizer
 
-    def _some(self, index: Int[np.ndarray, " k"]) -> Members:
+    def _some(self, index: Int[np.ndarray, " k"], members: Members | None = None) -> Members:
         """Some members, without their lengths, which programs do not use and which would cause recompilation."""
-        some = self.members.take(index)
+        some = (members or self.members).take(index)
         return dataclasses.replace(some, stack=dataclasses.replace(some.stack, extents=None))
 
     def _here(self) -> Members:
@@ -226,7 +228,7 @@ class MemberRun:
 
     def _renew(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " r"]:
         """Choose the steps of some members at their points, and return the members whose steps changed."""
-        if not (self.adaptive or self.watches):
+        if not (self.adaptive or self.limited):
             return _NONE
         before = self.members.time_grid
         self.members, done = self.members.restepped(rows, self._begin_steps)
@@ -252,13 +254,29 @@ class MemberRun:
             due = rows[are_due(self.now.error[rows], self.now.chosen[rows])]
             changed = self._renew(due[self._left[due]])
             self.now.converged[due[~self._left[due]]] = False
-        elif self.watches:
+        elif self.limited:
             self.members, changed = self.members.restepped(moved, self._next_steps)
             self.now.converged[[e for e in moved if self.watches[e].due]] = False
         else:
-            return _NONE
+            changed = _NONE
+        changed = np.union1d(changed, self._refine(rows[self.now.ended[rows] & self._left[rows]])).astype(int)
         self.now.ended[changed] = self.now.converged[changed] = False
         return changed
+
+    def _refine(self, rows: Int[np.ndarray, " k"]) -> Int[np.ndarray, " r"]:
+        """Halve the steps of some members if that moves their residuals, and return the members whose steps changed."""
+        if not self.watches or not rows.size or not self.members.first.small:
+            return _NONE
+        finer = self.members.halved()
+        now, then = (self.evaluated(_batch.observed, rows, some.by_count()) for some in (self.members, finer))
+        changes = [moved_by([x[k] for x in now], [x[k] for x in then]) for k in range(rows.size)]
+        coarse = rows[[change > COARSE for change in changes]]
+        self.members, changed = self.members.restepped(coarse, self._finer_steps)
+        return changed
+
+    def _finer_steps(self, e: int, one: AbstractObjective) -> AbstractObjective:
+        """A member with constant steps that are small enough at its point."""
+        return self.watches[e].finer(one, jnp.asarray(self.now.theta[e]))[0]
 
     @property
     def _left(self) -> Bool[np.ndarray, " E"]:
@@ -298,19 +316,22 @@ class MemberRun:
 
     # --- where it has ended --------------------------------------------------------------------------------------------
 
-    def evaluated(self, function: Callable, rows: Int[np.ndarray, " k"] | None = None) -> tuple[np.ndarray, ...]:
+    def evaluated(
+        self, function: Callable, rows: Int[np.ndarray, " k"] | None = None, members: Members | None = None
+    ) -> tuple[np.ndarray, ...]:
         """Results of a function of `_batch` at the points of members, batch by batch.
 
         **Arguments:**
 
         - `function`: the function.
         - `rows`: the members; default all.
+        - `members`: all members with other steps than now.
         """
         rows = np.arange(self.own.count) if rows is None else rows
         size, parts = self._size(self.own.count), []
         for begin in range(0, rows.size, size):
             index = rows[np.minimum(np.arange(begin, begin + size), rows.size - 1)]
-            some, theta = self._handed((self._some(index), jax.device_put(self.now.theta[index])))
+            some, theta = self._handed((self._some(index, members), jax.device_put(self.now.theta[index])))
             found = on_one_device(function(some, theta, self._batch))
             parts.append([np.asarray(x)[: rows.size - begin] for x in found])
         return tuple(np.concatenate(x) for x in zip(*parts, strict=True)) if parts else (np.zeros(0),)

@@ -41,8 +41,8 @@ def fit_members(
     Each member has its own damping, acceptance and convergence. A finished member is replaced by the next, so that slow
     ones do not delay all. A member whose model blows up at its start is left out.
 
-    Each member has its own steps, renewed as in a single fit: adaptive steps, and constant steps that were left open
-    and have a stability limit. All are padded to the member with the most steps. The number of stages for a given step
+    Each member has its own steps, renewed as in a single fit: adaptive steps, and constant steps that were left open.
+    All are padded to the member with the most steps. The number of stages for a given step
     is fixed.
 
     **Arguments:**

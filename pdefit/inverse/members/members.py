@@ -95,6 +95,14 @@ class Members(eqx.Module):
         """Time grids of all members, with a leading axis."""
         return self.stack.part(lambda o: o.time_grid, self.count)
 
+    def by_count(self) -> "Members":
+        """The same members for programs that run forward only, as `AbstractObjective.by_count`."""
+        return dataclasses.replace(self, stack=self.stack.by_count(self.time_grid))
+
+    def halved(self) -> "Members":
+        """The same members with half of every step."""
+        return dataclasses.replace(self, stack=self.stack.with_time_grid(self.time_grid.halved()))
+
     def restepped(
         self, which: Int[np.ndarray, " k"], chosen: Callable[[int, AbstractObjective], AbstractObjective]
     ) -> tuple["Members", Int[np.ndarray, " r"]]:

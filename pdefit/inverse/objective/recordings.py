@@ -117,7 +117,7 @@ class Recordings(AbstractObjective):
         return eqx.tree_at(lambda r: r.stack, self, self.stack.with_time_grid(grid))
 
     def by_count(self):
-        return eqx.tree_at(lambda r: r.stack, self, self.stack.by_count())
+        return eqx.tree_at(lambda r: r.stack, self, self.stack.by_count(self.time_grid))
 
     def renewed(self, theta):
         if self.steps is None:

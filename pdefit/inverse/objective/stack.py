@@ -166,9 +166,12 @@ class Stack(eqx.Module):
         arrays, rest = eqx.partition(grid, eqx.is_array)
         return Stack(self.common.with_time_grid(rest), self.own.with_time_grid(arrays), self.extents)
 
-    def by_count(self) -> "Stack":
-        """The stack for programs that run forward only, as of `AbstractObjective`."""
-        stack = self.with_time_grid(self.own.time_grid.by_count())
+    def by_count(self, grid: TimeGrid) -> "Stack":
+        """The stack for programs that run forward only, as `AbstractObjective.by_count`.
+
+        **Arguments:** `grid`: the time grids of all objectives.
+        """
+        stack = self.with_time_grid(grid.by_count())
         return Stack(stack.common.without_reverse(), stack.own.without_reverse(), self.extents)
 
     def with_grids(self, grids: Sequence[TimeGrid], length: int) -> "Stack":

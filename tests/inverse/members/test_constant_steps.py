@@ -6,7 +6,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from small_systems import State
+from small_systems import Hastening, State
 
 import pdefit
 
@@ -56,4 +56,23 @@ def test_a_member_whose_estimate_is_stiff_ends_where_its_own_fit_ends():
     steps = [found.members.member(e).dt for e in (0, 1)]
     assert steps[0] * found.values["k"][0] < 2.0 and steps[1] == functionals[1].dt
     again = pdefit.fit_members(members, [LM], resume=states[-2])
+    assert np.array_equal(again.theta, found.theta)
+
+
+def test_members_take_steps_that_are_small_enough_for_their_whole_record():
+    ts, k, functionals = np.linspace(0.0, 2.0, 5), np.array([1.0, 0.01]), []
+    for rate, guess in zip(k, (1.3, 0.013), strict=True):
+        system = Hastening(jnp.asarray(guess))
+        data = pdefit.Observations.build(ts, {"y": np.exp(-ts / 2 - rate * ts**5 / 5)}, sigma={"y": 1e-4})
+        problem = pdefit.Problem(system, system.init(None), pdefit.instruments.Select(("y",)))
+        functionals.append(pdefit.Functional(problem, data, {"k": pdefit.transforms.Log()}))
+    states = []
+    found = pdefit.fit_members(
+        pdefit.Members.of(functionals), [LM], callback=lambda progress: states.append(progress.state())
+    )
+    # half the step moves an estimate by less than 3 % of its standard error
+    assert np.all(np.abs(found.values["k"] - k) < 0.03 * np.array([1.3e-4, 4.5e-5]))
+    steps = [found.members.member(e).dt for e in (0, 1)]
+    assert found.converged.all() and steps[0] < steps[1] <= functionals[1].dt
+    again = pdefit.fit_members(pdefit.Members.of(functionals), [LM], resume=states[len(states) // 2])
     assert np.array_equal(again.theta, found.theta)
