@@ -221,7 +221,7 @@ class StepWatch:
 def moved_by(now: Sequence[np.ndarray], then: Sequence[np.ndarray]) -> float:
     """Norm by which residuals move in parts of their noise; 0 if they are not finite, since no step is then known to suit.
 
-    **Arguments:** `now`, `then`: residuals of several kinds, with present steps and with others.
+    **Arguments:** `now`, `then`: residuals of several kinds, with the present and with other steps.
     """
     with np.errstate(all="ignore"):
         noise = max(1.0, squares(now) / max(sum(map(np.count_nonzero, now)), 1))

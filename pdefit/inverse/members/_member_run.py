@@ -269,9 +269,8 @@ class MemberRun:
             return _NONE
         finer = self.members.halved()
         now, then = (self.evaluated(_batch.observed, rows, some.by_count()) for some in (self.members, finer))
-        changes = [moved_by([x[k] for x in now], [x[k] for x in then]) for k in range(rows.size)]
-        coarse = rows[[change > COARSE for change in changes]]
-        self.members, changed = self.members.restepped(coarse, self._finer_steps)
+        each = ([[x[k] for x in residuals] for residuals in (now, then)] for k in range(rows.size))
+        self.members, changed = self.members.restepped(rows[[moved_by(*e) > COARSE for e in each]], self._finer_steps)
         return changed
 
     def _finer_steps(self, e: int, one: AbstractObjective) -> AbstractObjective:
