@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 import diffrax
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.errors import PdefitError
@@ -37,6 +38,9 @@ class Account(NamedTuple):
     reverse: float
 
 
+# levels of checkpoints unless one is enough, and the bytes of states up to which it is: in buffers that outlive a call,
+# and in others, which the allocator returns to the system from there on (the most of glibc)
+_LEVELS, MOST_KEPT, RETURNED = 2, 2**30, 2**25
 # two derivatives of the same discrete map differ by round-off alone
 ROUND_OFF = 1e-8
 # J of theta and of probes (see `AbstractAdjoint.run`), or of theta and None
@@ -106,6 +110,10 @@ class AbstractAdjoint(eqx.Module):
         - `grid`: the steps of all trajectories, on a leading axis.
         - `solver`: the solver of the trajectories.
         """
+        return self
+
+    def stacked(self: Self) -> Self:
+        """The adjoint of many objectives in one program, without choices made for one of them."""
         return self
 
     @abc.abstractmethod
@@ -192,26 +200,52 @@ class Checkpointed(AbstractReverse):
 
     For N steps, one level stores N states and runs the trajectory twice. Two levels store about 2 sqrt(N) states and run
     it three times. Three levels store 3 N^(1/3) states and run it four times. A block of an outer level spans several
-    observation intervals, or a part of one.
+    observation intervals, or a part of one. The gradient does not depend on the levels, to the bit.
 
     **Arguments:**
 
-    - `levels`: the number of levels of checkpoints, 1 to 4; default 2.
+    - `levels`: the number of levels of checkpoints, 1 to 4. By default it is one level if all states take at most 1 GB;
+      for longer records, and for several trajectories whose states exceed 32 MB, it is two.
     """
 
     accuracy: ClassVar[float] = ROUND_OFF
     has_tangents: ClassVar[bool] = True
 
-    levels: int = 2
+    levels: int | None = None
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
-        return time_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels), checkpoint)
+        # not one level: a loop that is differentiated in another way has no buffers that outlive a call
+        nested = _nest(grid, self.levels or _LEVELS)
+        return time_loop(stepper, y0, grid, emit, inputs, probes, nested, checkpoint)
 
     def for_gradients(self, buffers=None):
-        return _InPlace(self.levels, buffers)
+        return _InPlace(self.depth, buffers=buffers)
+
+    def resolve_for(self, starts, grid, solver):
+        one = max(sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(y0)) for _, y0 in starts)
+        trajectories = int(np.prod(grid.count.shape[:-1]))
+        stored = one * trajectories * _nest(grid, 1).stored
+        few = stored <= (MOST_KEPT if trajectories == 1 else RETURNED)
+        return _OneLevel() if few and self.levels is None else self.stacked()
+
+    def stacked(self):
+        return Checkpointed(self.levels)
+
+    @property
+    def depth(self) -> int:
+        """Number of levels of checkpoints of a gradient."""
+        return self.levels or _LEVELS
 
     def account(self, grid, unknowns):
-        return _account(_nest(grid, self.levels))
+        return _account(_nest(grid, self.depth))
+
+
+class _OneLevel(Checkpointed):
+    """Checkpoints whose number of levels is open, for gradients that take one level."""
+
+    @property
+    def depth(self):
+        return 1
 
 
 class _InPlace(Checkpointed):
@@ -220,7 +254,7 @@ class _InPlace(Checkpointed):
     buffers: PyTree = None
 
     def run(self, stepper, y0, grid, emit, inputs, probes=None):
-        return reverse_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.levels), self.buffers)
+        return reverse_loop(stepper, y0, grid, emit, inputs, probes, _nest(grid, self.depth), self.buffers)
 
 
 def _nest(grid: TimeGrid, levels: int) -> CheckpointLevels:

@@ -9,15 +9,12 @@ from jaxtyping import Array, Float, PyTree
 
 from pdefit._util.program import Program
 from pdefit._util.trees import is_traced
-from pdefit.adjoints.base import Checkpointed
+from pdefit.adjoints.base import RETURNED, Checkpointed
 from pdefit.integrate.loop.checkpoint_levels import nest
 from pdefit.integrate.loop.reverse_loop import fresh_buffers
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.objective.abstract import AbstractObjective, objective_program
 from pdefit.inverse.objective.record_residuals import AbstractRecord
-
-# bytes of checkpoints from which on the allocator returns memory to the system after every call (the most of glibc)
-_RETURNED = 2**25
 
 
 class KeptGradient:
@@ -61,7 +58,7 @@ def keeps(objective: AbstractObjective) -> TypeGuard[AbstractRecord]:
         return False
     states, grid = jax.tree.leaves(objective.problem.y0), objective.layout.time_grid
     stored = objective.runner.adjoint.account(grid, objective.controls.size).stored * sum(x.nbytes for x in states)
-    return stored >= _RETURNED and objective.groups == 1 and len(jnp.asarray(states[0]).sharding.device_set) == 1
+    return stored >= RETURNED and objective.groups == 1 and len(jnp.asarray(states[0]).sharding.device_set) == 1
 
 
 def _fresh(objective: AbstractRecord) -> list[PyTree]:
@@ -69,4 +66,4 @@ def _fresh(objective: AbstractRecord) -> list[PyTree]:
     y0, grid, adjoint = objective.problem.y0, objective.layout.time_grid, objective.runner.adjoint
     assert isinstance(adjoint, Checkpointed)
     carry = jax.eval_shape(objective.runner.stepper(objective.problem).init, jnp.zeros((), precision(y0)), y0)
-    return fresh_buffers(carry, nest(grid.intervals, grid.length, adjoint.levels))
+    return fresh_buffers(carry, nest(grid.intervals, grid.length, adjoint.depth))

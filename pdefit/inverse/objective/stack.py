@@ -85,6 +85,7 @@ class Stack(eqx.Module):
         - `objectives`: functionals, or other objectives that differ only in the number of adaptive steps.
         - `varied`: functions that select arrays to be stored for each objective, even if they are equal.
         """
+        objectives = [_stacked(objective) for objective in objectives]
         extents = tuple(extent(f) for f in objectives if isinstance(f, Functional))
         if extents:
             alike = _alike_all(objectives, extents)
@@ -115,6 +116,7 @@ class Stack(eqx.Module):
         - `first`: one of the objectives.
         - `own`: as in `Stack`.
         """
+        first = _stacked(first)
         common = jax.tree.map(lambda x, shared: shared if x is None else None, own, first, is_leaf=_is_none)
         return Stack(common, own)
 
@@ -183,6 +185,12 @@ class Stack(eqx.Module):
         - `length`: the minimal number of steps of an interval; if it only grows, few programs are compiled.
         """
         return self.with_time_grid(jax.tree.map(lambda *x: np.stack(x), *_alike_grids(grids, length)))
+
+
+def _stacked(objective: Any) -> Any:
+    """An objective whose adjoint has no choices of its own."""
+    adjoint = objective.runner.adjoint.stacked() if isinstance(objective, Functional) else None
+    return objective if adjoint is None else eqx.tree_at(lambda f: f.runner.adjoint, objective, adjoint)
 
 
 def _is_none(x: Any) -> bool:

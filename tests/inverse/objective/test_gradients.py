@@ -9,6 +9,7 @@ import pytest
 from problems import VALUE, central_difference, fisher_functional, planets_functional, positions_functional
 
 import pdefit
+from pdefit.adjoints import base
 
 # compiled once for all tests of a functional
 VALUE_AND_GRAD = eqx.filter_jit(pdefit.Functional.value_and_grad)
@@ -130,12 +131,30 @@ def test_checkpointed_gradient_is_the_stored_one(name, levels):
     for value, gradient in values[1:]:
         np.testing.assert_allclose(values[0][0], value, rtol=1e-14)
         np.testing.assert_allclose(values[0][1], gradient, rtol=1e-11)
+        # so memory may decide about levels, also of a run that is resumed
+        assert np.array_equal(gradient, values[1][1])
+
+
+def test_every_state_is_kept_where_memory_allows(monkeypatch):
+    one, two = fisher_functional(), fisher_functional(formulation=pdefit.formulations.Segments(1.0))
+    steps, size = one.time_grid.steps, one.problem.y0.u.nbytes
+
+    def stored(functional):
+        return functional.runner.adjoint.account(functional.time_grid, 2).stored
+
+    assert stored(one) >= steps > 2 * stored(fisher_functional(adjoint=pdefit.adjoints.Checkpointed(2)))
+    # several trajectories have no buffers that outlive a call
+    assert pdefit.Recordings([one, one]).runner.adjoint == pdefit.adjoints.Checkpointed()
+    monkeypatch.setattr(base, "RETURNED", steps * size - 1)
+    assert stored(fisher_functional(formulation=pdefit.formulations.Segments(1.0))) < stored(two)
+    monkeypatch.setattr(base, "MOST_KEPT", steps * size - 1)
+    assert stored(fisher_functional()) < steps / 2
 
 
 def test_checkpointing_keeps_fewer_states():
     """The compiled gradient of a long trajectory needs less memory."""
     peak = {}
-    for adjoint in (pdefit.adjoints.StoreAll(), pdefit.adjoints.Checkpointed()):
+    for adjoint in (pdefit.adjoints.StoreAll(), pdefit.adjoints.Checkpointed(2)):
         functional = fisher_functional(count=33, dt=0.005, adjoint=adjoint)
         compiled = jax.jit(lambda t, f=functional: f.value_and_grad(t)).lower(functional.theta0).compile()
         peak[type(adjoint).__name__] = compiled.memory_analysis().temp_size_in_bytes

@@ -24,7 +24,7 @@ ONE = pdefit.adjoints.Checkpointed(1)
 
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
-    monkeypatch.setattr(kept_gradient, "_RETURNED", 0)
+    monkeypatch.setattr(kept_gradient, "RETURNED", 0)
 
 
 @pytest.fixture(scope="module")
