@@ -5,6 +5,7 @@ unpickled.
 """
 
 import csv
+import dataclasses
 import math
 import re
 import warnings
@@ -21,6 +22,8 @@ import numpy as np
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
 from pdefit.data.readers.hdf5 import hdf5_variables, listed, open_hdf5
+from pdefit.data.readers.long_tables import widened
+from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.variable import DAMAGED, DataFile, Variable, in_memory, refuse_many, sound
 from pdefit.data.units import is_unit
 
@@ -47,7 +50,7 @@ _Columns = tuple[list[str], int, Callable[[int], np.ndarray]]
 
 
 class _Refused(Exception):
-    """The reason why a variable holds no numbers."""
+    """The reason why a variable holds no numbers, and the texts that a column of a table holds instead."""
 
 
 # files that stay open for several readers
@@ -55,22 +58,29 @@ _SHARED = dict[Path, DataFile]()
 
 
 @contextmanager
-def shared(path: Path) -> Iterator[None]:
+def shared(source: DataSource) -> Iterator[None]:
     """Context manager in which one open file serves all readers, as for 500 recordings of one file."""
-    with opened(path) as file:
-        _SHARED[path] = file
+    with opened(source) as file:
+        _SHARED[source.file] = file
         try:
             yield
         finally:
-            del _SHARED[path]
+            del _SHARED[source.file]
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[DataFile]:
-    """Context manager with the variables of a file."""
+def opened(source: Path | DataSource) -> Iterator[DataFile]:
+    """Context manager with the variables of a file, or with the named variables of a long table (`widened`)."""
+    path = source if isinstance(source, Path) else source.file
     if path in _SHARED:
         yield _SHARED[path]
         return
+    with _opened(path) as file:
+        yield file if isinstance(source, Path) or not source.long else widened(file, source)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[DataFile]:
     if not path.is_file():
         found = "is a folder" if path.is_dir() else "does not exist"
         raise PdefitError(f"The data file '{path}' {found}; name a file that exists")
@@ -118,8 +128,11 @@ def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
                 if size := too_large((*shape, _COPIES)):
                     raise _Refused(f"has shape {shape}, which takes {size} of memory; cut the file into parts")
                 found = _parts(name, read())
-            except _Refused as reason:
-                found = {name: str(reason)}
+            except _Refused as refused:
+                reason, *texts = refused.args
+                column = in_memory(name, path, *texts or [np.zeros(())])
+                records.setdefault(name, dataclasses.replace(column, refusal=reason))
+                continue
             # damaged bytes may raise any exception
             except Exception as error:
                 pickled = "holds objects of Python (pickle), which are not read; store an array of numbers"
@@ -276,7 +289,8 @@ def _cells(path: Path, above: str, first: str, separator: str) -> _Columns:
         if wrong.size:
             raise _Refused(
                 f"holds '{wrong.iloc[0][:30]}' in row {wrong.index[0] + 1 - start}, where a number with a decimal point is "
-                f"expected; correct that column, and write units into the header, as in `t [h]`"
+                f"expected; correct that column, and write units into the header, as in `t [h]`",
+                np.asarray(cells[column][start:].fillna(""), h5py.string_dtype()),
             )
         return values.to_numpy(float)
 

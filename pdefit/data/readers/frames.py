@@ -51,9 +51,9 @@ class Frames:
     ):
         self.optional, self._crop = optional, tuple(slice(*ends) for ends in source.crop)
         self.variables = variables = source.variables
-        units, sigma, time = wanted.units, source.stated, source.times
+        units, sigma, time = wanted.units, source.deviations, source.times
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(opened(source.file)) if file is None else file
+            file = stack.enter_context(opened(source)) if file is None else file
             errors = [s for s in sigma.values() if isinstance(s, str)]
             check_entries(variables, file.path)
             file = part_of(file, source.select, variables.values(), errors, time if source.every is None else "")
