@@ -23,7 +23,7 @@ from pdefit.cli.run.trial import check_control_units, try_observe, try_step
 from pdefit.cli.run.unstated import with_estimated_sigma
 from pdefit.cli.runtime import processes
 from pdefit.data.observations import Observations
-from pdefit.data.readers.formats import shared
+from pdefit.data.readers.open_source import shared
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit.drivers import Hosted

@@ -22,8 +22,6 @@ import numpy as np
 from pdefit._util.errors import PdefitError
 from pdefit._util.memory import too_large
 from pdefit.data.readers.hdf5 import hdf5_variables, listed, open_hdf5
-from pdefit.data.readers.long_tables import widened
-from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.variable import DAMAGED, DataFile, Variable, in_memory, refuse_many, sound
 from pdefit.data.units import is_unit
 
@@ -53,34 +51,9 @@ class _Refused(Exception):
     """The reason why a variable holds no numbers, and the texts that a column of a table holds instead."""
 
 
-# files that stay open for several readers
-_SHARED = dict[Path, DataFile]()
-
-
 @contextmanager
-def shared(source: DataSource) -> Iterator[None]:
-    """Context manager in which one open file serves all readers, as for 500 recordings of one file."""
-    with opened(source) as file:
-        _SHARED[source.file] = file
-        try:
-            yield
-        finally:
-            del _SHARED[source.file]
-
-
-@contextmanager
-def opened(source: Path | DataSource) -> Iterator[DataFile]:
-    """Context manager with the variables of a file, or with the named variables of a long table (`widened`)."""
-    path = source if isinstance(source, Path) else source.file
-    if path in _SHARED:
-        yield _SHARED[path]
-        return
-    with _opened(path) as file:
-        yield file if isinstance(source, Path) or not source.long else widened(file, source)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[DataFile]:
+def opened(path: Path) -> Iterator[DataFile]:
+    """Context manager with the variables of a file."""
     if not path.is_file():
         found = "is a folder" if path.is_dir() else "does not exist"
         raise PdefitError(f"The data file '{path}' {found}; name a file that exists")

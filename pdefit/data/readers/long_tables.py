@@ -34,10 +34,7 @@ def widened(file: DataFile, source: DataSource) -> DataFile:
         raise unknown("variable (data.long.value)", value, source.variables.values())
     names = [*rows.axes, *{*source.variables.values()}, *{*source.system.values()}]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise PdefitError(
-            f"'{twice[0]}' in '{file.path.name}' is named as two of a variable, a time, a recording and a number of "
-            f"data.system; rename one"
-        )
+        raise PdefitError(f"'{twice[0]}' in '{file.path.name}' is named twice: axis, variable, data.system; rename one")
     records = {**rows.axes, **{name: rows.one_each(name) for name in source.system.values()}}
     for field, name in source.variables.items():
         column, which = (value, np.flatnonzero(kinds == name)) if kind else (name, np.arange(rows.ts.size))
@@ -119,9 +116,7 @@ class _Rows:
     def _numbers(self, name: str) -> np.ndarray:
         found = self._file[name].array()
         if found.shape != self._shape or found.ndim != 1 or not found.size or found.dtype.kind != "f":
-            raise PdefitError(
-                f"{self._file[name].where} expects a column of numbers, as long as '{self._time}', but has shape {found.shape}"
-            )
+            raise PdefitError(f"{self._file[name].where} expects numbers of shape {self._shape}, but has {found.shape}")
         return found
 
     def _placed(self, name: str, column: str, rows: np.ndarray) -> Variable:
@@ -160,14 +155,15 @@ def recognised(file: DataFile, source: DataSource) -> DataSource | None:
     if ts.ndim != 1 or ts.dtype.kind != "f" or (np.all(np.diff(ts) > 0) and not kind):
         return None
     words = {n: found for n, v in columns.items() if any(found := cells(v))}
-    # a recording, or an observable, has two rows or more
-    keys = [n for n, w in words.items() if n not in kind and "" not in w and 2 * len({*w}) <= len(w)]
+    # a recording has two rows or more; a number that tells recordings apart does not come back, as a coordinate does
+    keys = {n: w for n, w in words.items() if n not in kind and "" not in w and 2 * len({*w}) <= len(w)}
     texts = [n for n in keys if columns[n].is_text]
-    keys = [*texts, *(n for n in keys if n not in texts and all(map(str.isdecimal, words[n])))][:_SEARCHED]
-    some = (part for n in range(_TOGETHER + 1) for part in itertools.combinations(keys, n))
+    blocks = [n for n, w in keys.items() if sum(a != b for a, b in itertools.pairwise(w)) < len({*w})]
+    likely = [*texts, *(n for n in blocks if n not in texts and "".join(words[n]).isdecimal())][:_SEARCHED]
+    some = (part for n in range(_TOGETHER + 1) for part in itertools.combinations(likely, n))
     apart = (part for part in some if len({*zip(ts, *(words[n] for n in (*kind, *part)), strict=True)}) == ts.size)
     # nothing tells replicates apart
-    recording = [*next(apart, texts)]
+    recording = [*next(apart, texts or likely[:1])]
     owners = [*zip(*(words[n] for n in recording), strict=True)] or [()] * ts.size
     rest = {n: words[n] for n, v in columns.items() if n in words and n not in (*kind, *recording) and not v.is_text}
     alike = [n for n, w in rest.items() if len({(k, x) for k, x in zip(owners, w, strict=True) if x}) <= len({*owners})]

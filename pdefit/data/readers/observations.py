@@ -10,9 +10,9 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.odd_values import about_first_frame
+from pdefit.data.readers.open_source import opened_source
 from pdefit.data.readers.recordings import part_of
 from pdefit.data.readers.source import DataSource, source_of
 
@@ -124,7 +124,7 @@ def read_arrays(
     """
     if not names:
         return {}
-    with opened(source) as file:
+    with opened_source(source) as file:
         part = part_of(file, select, others=names.values())
         found = {key: part[name].array() for key, name in names.items()}
     for key, value in found.items():

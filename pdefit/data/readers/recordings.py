@@ -10,7 +10,7 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers._beside_values import convertible
-from pdefit.data.readers.formats import opened
+from pdefit.data.readers.open_source import opened_source
 from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.variable import DataFile, Variable, in_memory, is_empty_scale
 
@@ -31,7 +31,7 @@ def split_recordings(source: Path | DataSource, axis: str = "experiment") -> lis
 
     **Errors:** PdefitError if no variable has that axis, or a name repeats or cannot name a folder.
     """
-    with opened(source) as file:
+    with opened_source(source) as file:
         return recording_names(file, axis)
 
 

@@ -14,9 +14,9 @@ from pdefit.data.readers._films import AXES as AXES
 from pdefit.data.readers._films import Film as Film
 from pdefit.data.readers._films import measured as measured
 from pdefit.data.readers._films import read_film
-from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.long_tables import recognised, widened
+from pdefit.data.readers.open_source import opened_source
 from pdefit.data.readers.recordings import entry_labels, recording_names
 from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile
@@ -99,10 +99,10 @@ def survey(source: DataSource) -> Survey:
     - `source`: the file. By default its times are the variable `time`, or a similar one, and the coordinates of a list
       of points are the variables named like the axes.
 
-    **Errors:** PdefitError if the file cannot be opened.
+    **Errors:** PdefitError if the file cannot be opened, or if a long table holds two values for one time.
     """
     # opened once, however many variables it has
-    with opened(source) as file:
+    with opened_source(source) as file:
         return dataclasses.replace(_survey(file, source), file=None)
 
 
@@ -118,9 +118,12 @@ def _survey(file: DataFile, source: DataSource) -> Survey:
         likely = _likely_time(file, entries) if source.time is None else source.time
         source = dataclasses.replace(source, time=None if likely == "time" else likely)
         if long := recognised(file, source):
-            table = _attempt(remarks, lambda: widened(file, long))
-            if table is not None:
-                return _survey(table, long)
+            found = _survey(widened(file, long), long)
+            unused = [name for name in file if file[name].is_text and repr(name) not in str(long.long)]
+            found.remarks.extend(
+                f"'{n}' is not used; if it tells recordings apart, add it to data.long.recording" for n in unused
+            )
+            return found
     time = source.times
     rows = entries[time].shape if time in entries else (0,)
     parts = {e.name: _parts(file, e) for e in entries.values() if _has_recordings(e, time, rows)}

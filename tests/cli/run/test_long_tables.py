@@ -113,17 +113,14 @@ def test_a_single_value_is_a_recording_if_its_start_is_known(folder):
     assert bob.source.record.ts.tolist() == [0, 3]
 
 
-def test_check_proposes_the_section_that_is_fitted(folder, pdefit_inside):
+@pytest.mark.parametrize("first", ["Ada", "Bob"])
+def test_check_proposes_the_section_that_is_fitted(first, folder, pdefit_inside):
+    """Of Bob, who is looked at if he is the first, nothing was excreted."""
+    head, *rows = TABLE.splitlines(keepends=True)
+    (folder / "rats.csv").write_text(head + "".join(sorted(rows, key=lambda row: not row.startswith(first))))
     code, out, err = pdefit_inside("check", "rats.csv", "time=hour", "picture=false")
     assert code == 0, err
-    assert "2 along 'recording', Ada to Bob" in out and "a number of each recording, of dose" in out
-    proposed = yaml.safe_load(out[out.index("\ndata:") :])
-    data = yaml.safe_load(EXPERIMENT)["data"]
-    assert proposed == {
-        "data": {
-            "path": "rats.csv",
-            "variables": {"plasma": "plasma", "excreted": "excreted"},
-            "sigma": {"plasma": "sd", "excreted": "sd"},
-            "long": data["long"],
-        }
-    }
+    assert f"{first} is looked at" in out and "a number of each recording, of dose" in out
+    proposed, data = yaml.safe_load(out[out.index("\ndata:") :])["data"], yaml.safe_load(EXPERIMENT)["data"]
+    assert proposed.pop("variables") == {"plasma": "plasma", "excreted": "excreted"}
+    assert proposed == {"path": "rats.csv", "sigma": {"plasma": "sd", "excreted": "sd"}, "long": data["long"]}

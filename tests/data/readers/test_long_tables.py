@@ -109,7 +109,7 @@ def test_times_that_differ_by_round_off_are_one(tmp_path):
             {"variables": {"U": "u", "V": "w"}},
             "No observable (what) in 'a.csv' is called 'w'; there are: u, v",
         ),
-        (("", ""), {"system": {"d": "hour"}}, "'hour' in 'a.csv' is named as two of"),
+        (("", ""), {"system": {"d": "hour"}}, "'hour' in 'a.csv' is named twice"),
         (("", ""), {"long": LONG | {"value": "z"}}, "No variable in 'a.csv' is called 'z'"),
         (("", ""), {"long": LONG | {"recording": "z"}}, "No variable in 'a.csv' is called 'z'"),
         (
@@ -149,6 +149,18 @@ def test_a_long_table_is_recognised(table, tmp_path):
     found = survey(DataSource(str(tmp_path / "b.csv"), {}))
     assert found.source.long == {"time": "t", "recording": "subject"} and found.recordings == ("0", "1", "2", "3")
     assert [film.name for film in found.films] == ["a", "b"] and found.source.system == {"weight": "weight"}
+
+
+def test_text_that_may_tell_recordings_apart_is_told_and_replicates_are_refused(tmp_path):
+    rows = [("high" if kind == "A" else "low", kind, t, t**2) for kind in "AB" for t in range(4)]
+    frame = pandas.DataFrame(rows, columns=["drug", "observable", "time", "value"])
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    found = survey(DataSource(str(tmp_path / "a.csv"), {}))
+    assert found.source.long == {"value": "value", "time": "time", "observable": "observable"}
+    assert "'drug' is not used; if it tells recordings apart, add it to data.long.recording" in found.remarks
+    frame[["drug", "time", "value"]].replace(3, 2).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.raises(PdefitError, match="Rows 3 and 4 of 'a.csv' both hold 'value' at time = 2"):
+        survey(DataSource(str(tmp_path / "a.csv"), {}))
 
 
 @pytest.mark.parametrize("text", ["t,x,u\n0,1,5\n0,2,6\n1,1,7\n1,2,8\n", "t,u,note\n0,1,a\n1,2,a\n2,3,b\n3,4,b\n"])
