@@ -166,11 +166,9 @@ def _configuration(found: Survey, vectors: Vectors | None) -> str:
     if unstated := [field for field in variables if field not in source.given]:
         numbers = ", ".join(f"{field}: NUMBER" for field in unstated)
         text += f"  # differences in time show no sigma of {', '.join(unstated)}: leave it out, or state sigma: {{{numbers}}}\n"
-    if found.source.long:
-        numbers = ", ".join(found.source.system)
-        text += f"  # system: {{ARGUMENT: COLUMN}}, a number of each recording, of {numbers}\n" if numbers else ""
-    elif found.recordings:
-        text += f"recordings: {found.axis}\n"
+    if numbers := ", ".join(found.source.system):
+        text += f"  # system: {{ARGUMENT: COLUMN}}, a number of each recording, of {numbers}\n"
+    text += f"recordings: {found.axis}\n" if found.recordings and not found.source.long else ""
     if found.ts[0] > 0 and not window:
         text += f"# times: {{start: 0.0}}, the time of your initial state, if it is not the first frame, at {found.ts[0]:.6g}\n"
     if on_sphere:

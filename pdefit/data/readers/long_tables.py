@@ -15,7 +15,8 @@ from pdefit.data.readers.variable import DataFile, Scale, Variable, in_memory
 _SAME_TIME = 1e-12
 # beginnings of the names of columns with observables, with values, and with standard deviations
 _OBSERVABLES = ("observable", "variable", "species", "analyte", "quantity", "signal", "dvid", "measured", "what")
-_VALUES, _SIGMAS = ("value", "measurement", "conc", "dv"), ("sigma", "noise", "std", "sd", "se", "error", "uncertainty")
+_VALUES = ("value", "measurement", "conc", "dv")
+_SIGMAS = ("sigma", "noise", "std", "sd", "sem", "error", "uncertainty")
 # candidates for columns of recordings, and columns that name a recording together, at most
 _SEARCHED, _TOGETHER = 6, 3
 
@@ -32,9 +33,12 @@ def widened(file: DataFile, source: DataSource) -> DataFile:
     kinds = np.asarray(rows.texts(kind) if kind else [], object)
     if not kind and value not in ("", *source.variables.values()):
         raise unknown("variable (data.long.value)", value, source.variables.values())
-    names = [*rows.axes, *{*source.variables.values()}, *{*source.system.values()}]
+    series = {*source.variables.values(), *map(str, source.deviations.values())}
+    names = [*rows.axes, *series, *{*source.system.values()}]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise PdefitError(f"'{twice[0]}' in '{file.path.name}' is named twice: axis, variable, data.system; rename one")
+        raise PdefitError(
+            f"'{twice[0]}' in '{file.path.name}' names two of an axis, a variable and data.system; rename one"
+        )
     records = {**rows.axes, **{name: rows.one_each(name) for name in source.system.values()}}
     for field, name in source.variables.items():
         column, which = (value, np.flatnonzero(kinds == name)) if kind else (name, np.arange(rows.ts.size))
@@ -93,7 +97,7 @@ class _Rows:
         order = np.lexsort((self._frame[rows], self._owner[rows]))
         place = np.stack([self._owner, self._frame])[:, rows[order]]
         if (twice := np.flatnonzero(np.all(place[:, 1:] == place[:, :-1], axis=0))).size:
-            one, other = rows[order[twice[0] :][:2]] + 1
+            one, other = rows[order[twice[0] : twice[0] + 2]] + 1
             raise PdefitError(
                 f"Rows {one} and {other} of '{self._file.path.name}' both hold '{name}' at {self._time} = "
                 f"{self.ts[one - 1]:g}; name the column that tells them apart, in data.long.observable or, as for "
@@ -107,10 +111,9 @@ class _Rows:
         known = np.flatnonzero(~np.isnan(found))
         each[self._owner[known]] = found[known]
         if (wrong := known[found[known] != each[self._owner[known]]]).size:
-            raise PdefitError(
-                f"{self._file[name].where} is {found[wrong[0]]:g} in row {wrong[0] + 1}, but "
-                f"{each[self._owner[wrong[0]]]:g} later in the same recording; data.system expects one number of each"
-            )
+            row = wrong[0]
+            told = f"is {found[row]:g} in row {row + 1}, but {each[self._owner[row]]:g} later in the same recording"
+            raise PdefitError(f"{self._file[name].where} {told}; data.system expects one number of each")
         return self._along(name, each, self._file[name].unit)
 
     def _numbers(self, name: str) -> np.ndarray:
@@ -135,8 +138,9 @@ class _Rows:
 def cells(column: Variable) -> list[str]:
     """Cells of a column as texts, empty if nothing is written, whether it is refused as numbers or not."""
     found = column.stored if column.is_text and isinstance(column.stored, np.ndarray) else column.array()
-    texts = found.ravel() if found.dtype.kind != "f" else ["" if np.isnan(x) else f"{x:.15g}" for x in found.ravel()]
-    return [str(text).strip() for text in texts]
+    if found.dtype.kind != "f":
+        return [str(cell).strip() for cell in found.ravel()]
+    return ["" if np.isnan(cell) else repr(cell).removesuffix(".0") for cell in found.ravel().tolist()]
 
 
 def recognised(file: DataFile, source: DataSource) -> DataSource | None:
@@ -155,6 +159,7 @@ def recognised(file: DataFile, source: DataSource) -> DataSource | None:
     if ts.ndim != 1 or ts.dtype.kind != "f" or (np.all(np.diff(ts) > 0) and not kind):
         return None
     words = {n: found for n, v in columns.items() if any(found := cells(v))}
+    kind = [n for n in kind if n in words]
     # a recording has two rows or more; a number that tells recordings apart does not come back, as a coordinate does
     keys = {n: w for n, w in words.items() if n not in kind and "" not in w and 2 * len({*w}) <= len(w)}
     texts = [n for n in keys if columns[n].is_text]
@@ -168,7 +173,7 @@ def recognised(file: DataFile, source: DataSource) -> DataSource | None:
     rest = {n: words[n] for n, v in columns.items() if n in words and n not in (*kind, *recording) and not v.is_text}
     alike = [n for n, w in rest.items() if len({(k, x) for k, x in zip(owners, w, strict=True) if x}) <= len({*owners})]
     sigma = [n for n in rest if kind and n.lower().startswith(_SIGMAS)][:1]
-    values = sorted({*rest} - {*alike, *sigma}, key=lambda n: (not n.lower().startswith(_VALUES), [*rest].index(n)))
+    values = sorted((n for n in rest if n not in (*alike, *sigma)), key=lambda n: not n.lower().startswith(_VALUES))
     if not values or not (kind or recording):
         return None
     variables = [*dict.fromkeys(words[kind[0]])] if kind else values

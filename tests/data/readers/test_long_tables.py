@@ -77,8 +77,11 @@ def test_names_are_texts_of_one_or_more_columns(tmp_path):
     ):
         split_recordings(DataSource(source.path, {"y": "y"}, long={"recording": "rat"}), "recording")
     # the number of a recording is its name first, then its place
-    (tmp_path / "b.csv").write_text("id,time,y\n3,0,1\n3,1,2\n1,0,5\n1,1,6\n2,0,8\n2,1,9\n")
+    (tmp_path / "b.csv").write_text(
+        "id,time,y\n3,0,1\n3,1,2\n1,0,5\n1,1,6\n1234567890123456,0,8\n1234567890123457,0,9\n"
+    )
     source = DataSource(str(tmp_path / "b.csv"), {"y": "y"}, long={"recording": "id"})
+    assert split_recordings(source, "recording") == ["3", "1", "1234567890123456", "1234567890123457"]
     assert [read_observations(source, select={"recording": i}).values["y"].tolist() for i in (1, 0)] == [[5, 6], [1, 2]]
 
 
@@ -109,7 +112,7 @@ def test_times_that_differ_by_round_off_are_one(tmp_path):
             {"variables": {"U": "u", "V": "w"}},
             "No observable (what) in 'a.csv' is called 'w'; there are: u, v",
         ),
-        (("", ""), {"system": {"d": "hour"}}, "'hour' in 'a.csv' is named twice"),
+        (("", ""), {"system": {"d": "hour"}}, "'hour' in 'a.csv' names two of an axis, a variable and data.system"),
         (("", ""), {"long": LONG | {"value": "z"}}, "No variable in 'a.csv' is called 'z'"),
         (("", ""), {"long": LONG | {"recording": "z"}}, "No variable in 'a.csv' is called 'z'"),
         (
