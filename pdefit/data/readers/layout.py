@@ -47,9 +47,8 @@ def misplaced(ts: np.ndarray, name: str, file: DataFile) -> str:
     points = "; if it lists points, name their coordinates (data.coordinates={x: NAME})" if known.all() else ""
     text = next((column for column, v in file.items() if v.refusal and file.is_foreign), None)
     if points and text:
-        points += (
-            f"; if '{text}' says what a row measured, set data.long={{value: NAME, time: {name}, observable: {text}}}"
-        )
+        points += f"; if '{text}' says what a row measured, or in which recording, name its columns: "
+        points += f"data.long={{value: NAME, time: {name}, observable: {text}}}, or recording: {text}"
     return f"sort the file's frames ({told}){points}"
 
 

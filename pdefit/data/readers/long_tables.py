@@ -36,9 +36,7 @@ def widened(file: DataFile, source: DataSource) -> DataFile:
     series = {*source.variables.values(), *map(str, source.deviations.values())}
     names = [*rows.axes, *series, *{*source.system.values()}]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise PdefitError(
-            f"'{twice[0]}' in '{file.path.name}' names two of an axis, a variable and data.system; rename one"
-        )
+        raise PdefitError(f"'{twice[0]}' in '{file.path.name}' has two roles: axis, variable, data.system; rename one")
     records = {**rows.axes, **{name: rows.one_each(name) for name in source.system.values()}}
     for field, name in source.variables.items():
         column, which = (value, np.flatnonzero(kinds == name)) if kind else (name, np.arange(rows.ts.size))

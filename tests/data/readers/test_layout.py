@@ -107,8 +107,8 @@ def test_a_long_table_comes_with_the_lines_that_read_it(tmp_path):
     (tmp_path / "m.tsv").write_text("\n".join(["time\tobservableId\tmeasurement", *rows]))
     with pytest.raises(PdefitError) as refused:
         read_observations(tmp_path / "m.tsv", {"A": "measurement"})
-    told = "set data.long={value: NAME, time: time, observable: observableId}"
-    assert f"if 'observableId' says what a row measured, {told}" in str(refused.value)
+    told = "data.long={value: NAME, time: time, observable: observableId}, or recording: observableId"
+    assert "if 'observableId' says what a row measured" in str(refused.value) and told in str(refused.value)
     long = {"value": "measurement", "observable": "observableId"}
     assert read_observations(tmp_path / "m.tsv", {"B": "B"}, long=long).values["B"].tolist() == [5, 6, 7]
 

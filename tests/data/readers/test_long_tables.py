@@ -112,7 +112,7 @@ def test_times_that_differ_by_round_off_are_one(tmp_path):
             {"variables": {"U": "u", "V": "w"}},
             "No observable (what) in 'a.csv' is called 'w'; there are: u, v",
         ),
-        (("", ""), {"system": {"d": "hour"}}, "'hour' in 'a.csv' names two of an axis, a variable and data.system"),
+        (("", ""), {"system": {"d": "hour"}}, "'hour' in 'a.csv' has two roles"),
         (("", ""), {"long": LONG | {"value": "z"}}, "No variable in 'a.csv' is called 'z'"),
         (("", ""), {"long": LONG | {"recording": "z"}}, "No variable in 'a.csv' is called 'z'"),
         (
