@@ -19,7 +19,16 @@ from pdefit.output.store.fit_checkpoint import load_state, save_state
 
 CONFIGURATIONS = [(kind, i) for kind, count in (("entries", 100), ("text", 40), ("experiment_file", 15), ("override", 15))
                   for i in range(count)]  # fmt: skip
-FILES = {"data": 70, "check_verb": 60, "foreign": 100, "planets": 15, "run_files": 35, "table": 10, "shown_runs": 40}
+FILES = {
+    "data": 70,
+    "check_verb": 60,
+    "foreign": 100,
+    "planets": 15,
+    "run_files": 35,
+    "table": 10,
+    "long_table": 20,
+    "shown_runs": 40,
+}
 # until the first case of a child: JAX is imported
 BATCH_SECONDS = 600
 

@@ -225,6 +225,20 @@ def table(folder: Path, rng: random.Random) -> tuple[str, str]:
     return told, complaint(given) or _strays(folder)
 
 
+def long_table(folder: Path, rng: random.Random) -> tuple[str, str]:
+    """Damage to a table of one row for each value, which is looked at, or fitted as two recordings."""
+    rows = [
+        f"{hill},{who},{1900 + i},{10 + i}" for hill in ("north", "south") for who in ("hare", "lynx") for i in range(4)
+    ]
+    raw, told = damaged_table("\n".join(["hill,species,year,pelts", *rows, ""]), rng)
+    (folder / "table.csv").write_bytes(raw)
+    long = "+data.long={value: pelts, time: year, observable: species, recording: hill}"
+    named = ["data.path=table.csv", "data.variables={prey: hare, predator: lynx}", "~data.time", long]
+    fit = ["fit", "experiment=populations/hudson_bay_lotka_volterra", *named, "hydra.run.dir=run"]
+    given = answer(folder, rng.choice([["check", "table.csv", "picture=false"], fit]))
+    return told, complaint(given) or _strays(folder)
+
+
 def run_files(folder: Path, rng: random.Random, base: Path) -> tuple[str, str]:
     """Damage to the files of a run that has ended, which is then asked to go on, or to be certified again."""
     run = folder / "run"
@@ -336,6 +350,7 @@ KINDS: dict[str, Callable[..., tuple[str, str]]] = {
         foreign,
         planets,
         table,
+        long_table,
         run_files,
         shown_runs,
     )

@@ -166,7 +166,9 @@ def _configuration(found: Survey, vectors: Vectors | None) -> str:
     if unstated := [field for field in variables if field not in source.given]:
         numbers = ", ".join(f"{field}: NUMBER" for field in unstated)
         text += f"  # differences in time show no sigma of {', '.join(unstated)}: leave it out, or state sigma: {{{numbers}}}\n"
-    text += f"recordings: {found.axis}\n" if found.recordings else ""
+    if numbers := ", ".join(found.source.system):
+        text += f"  # system: {{ARGUMENT: COLUMN}}, a number of each recording, of {numbers}\n"
+    text += f"recordings: {found.axis}\n" if found.recordings and not found.source.long else ""
     if found.ts[0] > 0 and not window:
         text += f"# times: {{start: 0.0}}, the time of your initial state, if it is not the first frame, at {found.ts[0]:.6g}\n"
     if on_sphere:
@@ -185,11 +187,14 @@ def _configuration(found: Survey, vectors: Vectors | None) -> str:
 def _source(found: Survey, films: list[Film], variables: dict[str, str], arguments: Mapping[str, str]) -> DataSource:
     """The data source with films by field, and the system's arguments in the file."""
     sigma = [film.sigma or (film.noise and "auto") for film in films for _ in _variables(film)]
+    stated = {field: of for field, of in zip(variables, sigma, strict=True) if of}
+    # the recording that was looked at may lack an observable
+    known = found.source if "observable" in found.source.long else DataSource(found.source.path, {})
     crops = {film.crop for film in films if film.grid}
     return dataclasses.replace(
         found.source,
-        variables=variables,
-        sigma="auto" if {*sigma} == {"auto"} else {field: of for field, of in zip(variables, sigma, strict=True) if of},
+        variables={**known.variables, **variables},
+        sigma="auto" if {*sigma} == {"auto"} else {**known.given, **stated},
         crop=crops.pop() if len(crops) == 1 else (),
         coordinates={dim: where for film in films for dim, where in film.coordinates.items()},
         select={},

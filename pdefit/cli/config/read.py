@@ -14,6 +14,7 @@ from pdefit.cli.config._system import merged
 from pdefit.cli.config.catalogue import check_names
 from pdefit.cli.config.configuration import readable
 from pdefit.cli.config.settings import Settings
+from pdefit.data.readers.source import RECORDING
 
 
 def read_settings(cfg: DictConfig) -> Settings:
@@ -23,6 +24,8 @@ def read_settings(cfg: DictConfig) -> Settings:
         raise PdefitError("members are fits of their own, and recordings share unknowns; set one of them to null")
     key = "recordings" if node["members"] is None else "members"
     each = each_recording(node, key)
+    if not each and _holds_recordings(node["data"]):
+        each = RECORDING
     node |= {"recordings": {}, "members": {}}
     if isinstance(each, str) or not each:
         return read_section(Settings, {**node, key: each})
@@ -31,6 +34,12 @@ def read_settings(cfg: DictConfig) -> Settings:
         return dataclasses.replace(next(iter(settings.values())), **{key: settings})
     except ValueError as error:
         raise PdefitError(str(error)) from None
+
+
+def _holds_recordings(data: Any) -> bool:
+    """True if the section `data` names a column of recordings in a long table, without a selection."""
+    long = data.get("long") if isinstance(data, Mapping) else None
+    return isinstance(long, Mapping) and RECORDING in long and not data.get("select")
 
 
 def _plain(cfg: DictConfig) -> dict[str, Any]:
@@ -108,6 +117,8 @@ def _one(node: Mapping[str, Any], key: str, name: str, changes: Any, number: int
         if section not in SECTIONS:
             raise unknown(f"section of {key}.{name}", str(section), SECTIONS)
     one = {**merged(node, changes), "recordings": "", "members": "", "seed": node["seed"] + number}
+    if _holds_recordings(one["data"]):
+        raise PdefitError(f"{key}.{name} expects data.select={{recording: NAME}}, one of those in data.long.recording")
     if one["twin"] is None or "seed" in (changes.get("twin") or {}):
         return one
     return merged(one, {"twin": {"seed": node["twin"]["seed"] + number}})

@@ -23,7 +23,7 @@ from pdefit.cli.run.trial import check_control_units, try_observe, try_step
 from pdefit.cli.run.unstated import with_estimated_sigma
 from pdefit.cli.runtime import processes
 from pdefit.data.observations import Observations
-from pdefit.data.readers.formats import shared
+from pdefit.data.readers.open_source import shared
 from pdefit.data.readers.recordings import split_recordings
 from pdefit.inverse.controls.theta import Controls
 from pdefit.inverse.fit.drivers import Hosted
@@ -59,20 +59,25 @@ def build_experiment(settings: Settings) -> Experiment:
 def _on_one_device(settings: Settings) -> Experiment:
     each = settings_of_each(settings, settings.recordings)
     if not each:
-        return with_estimated_sigma(build_single(settings))
-    made = dict[str, Experiment]()
+        return with_estimated_sigma(build_single(settings, source_of(settings)))
+    sources, made, name = dict[str, Source](), dict[str, Experiment](), ""
     with one_file(settings, settings.recordings):
-        for name, one in each.items():
-            try:
-                made[name] = build_single(one)
-            except PdefitError as error:
-                raise PdefitError(f"Recording {name}: {error}") from None
+        try:
+            # all data are refused before anything is compiled
+            for name, one in each.items():
+                sources[name] = source_of(one)
+            for name, one in each.items():
+                made[name] = build_single(one, sources[name])
+        except PdefitError as error:
+            raise PdefitError(f"Recording {name}: {error}") from None
     return with_estimated_sigma(together(settings, made))
 
 
-def build_single(settings: Settings) -> Experiment:
-    """The experiment of one recording."""
-    source = source_of(settings)
+def build_single(settings: Settings, source: Source) -> Experiment:
+    """The experiment of one recording.
+
+    **Arguments:** `settings`, `source`: the settings, and the observations from `source_of`.
+    """
     problem, record = cast(source.problem, settings.dtype), source.record
     fitted, held, window = fitted_window(settings, record)
     if unknown_terms(problem.system):
@@ -183,7 +188,7 @@ def settings_of_each(settings: Settings, given: str | Mapping[str, Settings]) ->
         return {}
     axis, data = given, settings.data
     found = dict[str, Settings]()
-    for number, name in enumerate(split_recordings(data.file, axis)):
+    for number, name in enumerate(split_recordings(data, axis)):
         check_name(name)
         one = dataclasses.replace(data, select={axis: name})
         found[name] = dataclasses.replace(settings, data=one, recordings="", members="", seed=settings.seed + number)
@@ -197,7 +202,7 @@ def one_file(settings: Settings, given: str | Mapping[str, Settings]) -> Abstrac
     """
     if settings.data is None or not given or not isinstance(given, str):
         return nullcontext()
-    return shared(settings.data.file)
+    return shared(settings.data)
 
 
 def together(settings: Settings, made: Mapping[str, Experiment]) -> Experiment:

@@ -11,10 +11,10 @@ import numpy as np
 from pdefit._util.errors import PdefitError
 from pdefit.cli.config.settings import SystemSettings
 from pdefit.cli.run.positions import check_positions
-from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.layout import orders
 from pdefit.data.readers.observations import about_units, read_arrays
+from pdefit.data.readers.open_source import opened_source
 from pdefit.data.readers.recordings import part_of
 from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile, Variable, in_memory
@@ -37,7 +37,7 @@ def with_known(settings: SystemSettings, data: DataSource) -> tuple[AbstractSyst
     **Errors:** PdefitError for a unit or positions that differ from the system's, and for an ambiguous order of axes.
     """
     path = data.file
-    read = read_arrays(path, data.system, data.select)
+    read = read_arrays(data, data.system, data.select)
     held = {key: values.tolist() for key, values in read.items()}
     # units and grid are those of the system, which needs its arguments
     system = settings.changed(held).build()
@@ -47,7 +47,7 @@ def with_known(settings: SystemSettings, data: DataSource) -> tuple[AbstractSyst
     grid = getattr(system, "grid", None)
     places = grid.coords() if isinstance(grid, AbstractGrid) else FieldCoords((), {})
     named = {dim: name for dim, name in data.coordinates.items() if dim in places.dims}
-    with opened(path) as file:
+    with opened_source(data) as file:
         part = part_of(file, data.select, others=numbers.values())
         units = {key: _unit(system, key, part[name].unit) for key, name in numbers.items()}
         films, seen = {"time": in_memory("time", part.path, np.arange(2.0))}, dict[str, FieldCoords]()

@@ -5,6 +5,7 @@ unpickled.
 """
 
 import csv
+import dataclasses
 import math
 import re
 import warnings
@@ -47,30 +48,12 @@ _Columns = tuple[list[str], int, Callable[[int], np.ndarray]]
 
 
 class _Refused(Exception):
-    """The reason why a variable holds no numbers."""
-
-
-# files that stay open for several readers
-_SHARED = dict[Path, DataFile]()
-
-
-@contextmanager
-def shared(path: Path) -> Iterator[None]:
-    """Context manager in which one open file serves all readers, as for 500 recordings of one file."""
-    with opened(path) as file:
-        _SHARED[path] = file
-        try:
-            yield
-        finally:
-            del _SHARED[path]
+    """The reason why a variable holds no numbers, and the texts that a column of a table holds instead."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[DataFile]:
     """Context manager with the variables of a file."""
-    if path in _SHARED:
-        yield _SHARED[path]
-        return
     if not path.is_file():
         found = "is a folder" if path.is_dir() else "does not exist"
         raise PdefitError(f"The data file '{path}' {found}; name a file that exists")
@@ -118,8 +101,11 @@ def _records(path: Path, variables: Iterator[_Variable]) -> dict[str, Variable]:
                 if size := too_large((*shape, _COPIES)):
                     raise _Refused(f"has shape {shape}, which takes {size} of memory; cut the file into parts")
                 found = _parts(name, read())
-            except _Refused as reason:
-                found = {name: str(reason)}
+            except _Refused as refused:
+                reason, *texts = refused.args
+                column = in_memory(name, path, *texts or [np.zeros(())])
+                records.setdefault(name, dataclasses.replace(column, refusal=reason))
+                continue
             # damaged bytes may raise any exception
             except Exception as error:
                 pickled = "holds objects of Python (pickle), which are not read; store an array of numbers"
@@ -276,7 +262,8 @@ def _cells(path: Path, above: str, first: str, separator: str) -> _Columns:
         if wrong.size:
             raise _Refused(
                 f"holds '{wrong.iloc[0][:30]}' in row {wrong.index[0] + 1 - start}, where a number with a decimal point is "
-                f"expected; correct that column, and write units into the header, as in `t [h]`"
+                f"expected; correct that column, and write units into the header, as in `t [h]`",
+                np.asarray(cells[column][start:].fillna(""), h5py.string_dtype()),
             )
         return values.to_numpy(float)
 

@@ -9,8 +9,8 @@ import numpy as np
 from pdefit._util.errors import PdefitError, unknown, with_space
 from pdefit.data.readers._beside_values import Coordinate, Deviations, convertible, coordinate, deviations
 from pdefit.data.readers._packing import is_scaled
-from pdefit.data.readers.formats import opened
 from pdefit.data.readers.layout import arranged, misplaced, with_times
+from pdefit.data.readers.open_source import opened_source
 from pdefit.data.readers.recordings import check_entries, part_of
 from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile, in_memory
@@ -51,9 +51,9 @@ class Frames:
     ):
         self.optional, self._crop = optional, tuple(slice(*ends) for ends in source.crop)
         self.variables = variables = source.variables
-        units, sigma, time = wanted.units, source.stated, source.times
+        units, sigma, time = wanted.units, source.deviations, source.times
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(opened(source.file)) if file is None else file
+            file = stack.enter_context(opened_source(source)) if file is None else file
             errors = [s for s in sigma.values() if isinstance(s, str)]
             check_entries(variables, file.path)
             file = part_of(file, source.select, variables.values(), errors, time if source.every is None else "")

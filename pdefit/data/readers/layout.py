@@ -35,20 +35,20 @@ def misplaced(ts: np.ndarray, name: str, file: DataFile) -> str:
     **Arguments:** `ts`, `name`, `file`: the times, their variable, and its file.
     """
     if ts.ndim != 1 or ts.size == 0:
-        return f"their shape is {ts.shape}"
+        axis = file[name].labels[0] if ts.ndim > 1 else ""
+        told = f"; name one of the recordings along '{axis}' (data.select={{{axis}: NAME}})"
+        return f"their shape is {ts.shape}{told if axis else ''}"
     known = np.isfinite(ts)
     at = int(np.argmin(known)) if not known.all() else int(np.argmax(np.diff(ts) <= 0)) + 1
     before = f", after {ts[at - 1]:g}" if at else ""
     told = f"time {at}, counted from 0, is {ts[at]:g}{before}"
     if known.all() and (key := _restarting(file, ts)):
-        return (
-            f"{told}; if {key} tells recordings apart, write a file of each, and list them (recordings: [a.csv, b.csv])"
-        )
+        return f"{told}; if {key} tells recordings apart, set data.long={{time: {name}, recording: {key}}}"
     points = "; if it lists points, name their coordinates (data.coordinates={x: NAME})" if known.all() else ""
     text = next((column for column, v in file.items() if v.refusal and file.is_foreign), None)
     if points and text:
-        points += f"; if '{text}' says what a row measured, make columns of it: "
-        points += f"pandas.DataFrame.pivot(index='{name}', columns='{text}')"
+        points += f"; if '{text}' says what a row measured, or in which recording, name its columns: "
+        points += f"data.long={{value: NAME, time: {name}, observable: {text}}}, or recording: {text}"
     return f"sort the file's frames ({told}){points}"
 
 
@@ -88,7 +88,7 @@ def arranged(file: DataFile, source: DataSource, dims: Sequence[str]) -> Arrange
     - `dims`: the names of the model's axes after time, in their order.
     """
     variables, coordinates, axes, time = source.variables, source.coordinates, source.axes, source.times
-    sigma = [name for name in source.stated.values() if isinstance(name, str)]
+    sigma = [name for name in source.deviations.values() if isinstance(name, str)]
     for field in axes:
         if field not in variables and field not in source.system:
             raise unknown("variable (data.axes)", field, variables)

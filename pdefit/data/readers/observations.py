@@ -10,9 +10,9 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError
 from pdefit.data.observations import Observations
-from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
 from pdefit.data.readers.odd_values import about_first_frame
+from pdefit.data.readers.open_source import opened_source
 from pdefit.data.readers.recordings import part_of
 from pdefit.data.readers.source import DataSource, source_of
 
@@ -110,7 +110,7 @@ def read_all(frames: Frames, positions: Mapping[str, np.ndarray] | None = None) 
 
 
 def read_arrays(
-    path: Path, names: Mapping[str, str], select: Mapping[str, str | int] | None = None
+    source: Path | DataSource, names: Mapping[str, str], select: Mapping[str, str | int] | None = None
 ) -> dict[str, np.ndarray]:
     """Arrays that belong to the system and not to the film, such as a radius, reference parameters and labels.
 
@@ -118,13 +118,13 @@ def read_arrays(
 
     **Arguments:**
 
-    - `path`: the file.
+    - `source`: the file, or the source of a long table.
     - `names`: for each key of the result the variable of the file. NAME[ENTRY] is one of its entries.
     - `select`: for an axis of recordings, the name of one of them, or its index from 0.
     """
     if not names:
         return {}
-    with opened(path) as file:
+    with opened_source(source) as file:
         part = part_of(file, select, others=names.values())
         found = {key: part[name].array() for key, name in names.items()}
     for key, value in found.items():

@@ -10,7 +10,8 @@ import numpy as np
 
 from pdefit._util.errors import PdefitError, unknown
 from pdefit.data.readers._beside_values import convertible
-from pdefit.data.readers.formats import opened
+from pdefit.data.readers.open_source import opened_source
+from pdefit.data.readers.source import DataSource
 from pdefit.data.readers.variable import DataFile, Variable, in_memory, is_empty_scale
 
 # values in which the last frame is looked for at a time
@@ -20,17 +21,17 @@ _STEP, _OFFSET, _COUNT = "frame_time", "time_offset", "n_frames"
 _ENTRY = re.compile(r"(.+)\[([^\[\]]+)\]")
 
 
-def split_recordings(path: Path, axis: str = "experiment") -> list[str]:
+def split_recordings(source: Path | DataSource, axis: str = "experiment") -> list[str]:
     """Names of the recordings along an axis of a file: its labels, or else numbers from 0.
 
     **Arguments:**
 
-    - `path`: the file.
+    - `source`: the file, or the source of a long table.
     - `axis`: the name of the axis.
 
     **Errors:** PdefitError if no variable has that axis, or a name repeats or cannot name a folder.
     """
-    with opened(path) as file:
+    with opened_source(source) as file:
         return recording_names(file, axis)
 
 
@@ -185,7 +186,7 @@ def entry_labels(file: DataFile, name: str) -> list[str]:
 
 def _index(which: str | int, labels: Sequence[str], kind: str, count: int | None = None) -> int:
     """Index of a label, or of a number from 0 below the `count` of entries, which may have no labels."""
-    if which in labels:
+    if str(which) in labels:
         return labels.index(str(which))
     if str(which).isdecimal() and int(which) < (count or len(labels)):
         return int(which)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from pdefit._util.errors import unknown
+from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.expected import Expected, TimeStep, is_index, is_list, is_text, mapping_of
 from pdefit.data.readers.locate import locate
 
@@ -25,6 +25,16 @@ _CROP = Expected(
 _SELECT = mapping_of(
     "the axis of the recordings and one of them, e.g. {experiment: 2}", lambda x: is_text(x) or is_index(x), most=1
 )
+
+
+# the axis of the recordings in a long table
+RECORDING = "recording"
+_PARTS = ("value", "time", "observable", RECORDING)
+_LONG = Expected(
+    "the columns of a long table, e.g. {value: measurement, time: hour, observable: name, recording: subject}",
+    lambda x: isinstance(x, Mapping) and all(is_text(c) or (p == RECORDING and is_list(c, is_text)) for p, c in x.items()),
+    dict,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +58,9 @@ class DataSource:
       file leaves their order open.
     - `select`: by axis the name or index of the recording to read, if the file has several along it.
     - `system`: by argument of the system its name in the file; numbers are converted to the declared unit.
+    - `long`: the columns of a table with one row for each value: `value`, `time` (by default `time`), `observable` with
+      the name of the variable, and `recording`, a column or a list of columns whose texts together name the recording.
+      Without `observable` every column is a variable. Recordings lie along the axis `recording`.
     """
 
     path: Annotated[str, Expected("text, the name of a file", lambda x: is_text(x) and bool(x))]
@@ -61,8 +74,16 @@ class DataSource:
     system: Annotated[Mapping[str, str], mapping_of("argument: variable, e.g. {gm: gm}", is_text)] = dataclasses.field(
         default_factory=dict
     )
+    long: Annotated[Mapping[str, Any], _LONG] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for part in self.long:
+            if part not in _PARTS:
+                raise unknown("part of a long table (data.long)", part, _PARTS)
+        if self.long and self.time is not None:
+            raise PdefitError("data.long.time names the times of a long table; remove data.time")
+        if "observable" in self.long and "value" not in self.long:
+            raise PdefitError("data.long.observable expects data.long.value, the column with the values")
         for name in self.given:
             if name not in self.variables:
                 raise unknown("variable (data.sigma)", str(name), self.variables)
@@ -83,9 +104,15 @@ class DataSource:
         return self.given
 
     @property
+    def deviations(self) -> Mapping[str, Any]:
+        """Stated standard deviations, by field; a column of a long table has the name of the observable behind it."""
+        each = {f: f"[{name}]" if "observable" in self.long else "" for f, name in self.variables.items()}
+        return {f: f"{s}{each[f]}" if isinstance(s, str) else s for f, s in self.stated.items()}
+
+    @property
     def times(self) -> str:
         """The variable with the times, or the name of the times that are added."""
-        return self.time if isinstance(self.time, str) else "time"
+        return self.time if isinstance(self.time, str) else str(self.long.get("time", "time"))
 
     @property
     def every(self) -> float | None:

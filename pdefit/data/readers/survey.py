@@ -14,8 +14,9 @@ from pdefit.data.readers._films import AXES as AXES
 from pdefit.data.readers._films import Film as Film
 from pdefit.data.readers._films import measured as measured
 from pdefit.data.readers._films import read_film
-from pdefit.data.readers.formats import opened
 from pdefit.data.readers.frames import Frames
+from pdefit.data.readers.long_tables import recognised, widened
+from pdefit.data.readers.open_source import opened_source
 from pdefit.data.readers.recordings import entry_labels, recording_names
 from pdefit.data.readers.source import DataSource, Wanted
 from pdefit.data.readers.variable import DataFile
@@ -87,7 +88,7 @@ class Survey:
 
     def of(self, names: Sequence[str], **entries: Any) -> DataSource:
         """The source of some variables, with further entries."""
-        return dataclasses.replace(self.source, variables={name: name for name in names}, **entries)
+        return dataclasses.replace(self.source, **{"variables": {name: name for name in names}, "sigma": {}, **entries})
 
 
 def survey(source: DataSource) -> Survey:
@@ -98,10 +99,10 @@ def survey(source: DataSource) -> Survey:
     - `source`: the file. By default its times are the variable `time`, or a similar one, and the coordinates of a list
       of points are the variables named like the axes.
 
-    **Errors:** PdefitError if the file cannot be opened.
+    **Errors:** PdefitError if the file cannot be opened, or if a long table holds two values for one time.
     """
     # opened once, however many variables it has
-    with opened(source.file) as file:
+    with opened_source(source) as file:
         return dataclasses.replace(_survey(file, source), file=None)
 
 
@@ -113,8 +114,16 @@ def _survey(file: DataFile, source: DataSource) -> Survey:
         f"'{name}' is a link, and is not followed; name the variable it leads to, or copy it" for name in file.links
     ]
     notes = _attempt(remarks, lambda: file.notes) or []
-    likely = _likely_time(file, entries) if source.time is None else source.time
-    source = dataclasses.replace(source, time=None if likely == "time" else likely)
+    if not source.long:
+        likely = _likely_time(file, entries) if source.time is None else source.time
+        source = dataclasses.replace(source, time=None if likely == "time" else likely)
+        if long := recognised(file, source):
+            found = _survey(widened(file, long), long)
+            unused = [name for name in file if file[name].is_text and repr(name) not in str(long.long)]
+            found.remarks.extend(
+                f"'{n}' is not used; if it tells recordings apart, add it to data.long.recording" for n in unused
+            )
+            return found
     time = source.times
     rows = entries[time].shape if time in entries else (0,)
     parts = {e.name: _parts(file, e) for e in entries.values() if _has_recordings(e, time, rows)}
@@ -126,7 +135,7 @@ def _survey(file: DataFile, source: DataSource) -> Survey:
     columns = [n for n, e in entries.items() if e.shape == rows and e.low is not None]
     columns = [n for n in columns if n not in (*AXES, time, *source.coordinates.values())]
     columns = [part for name in parts for part in parts[name]] if names else columns
-    ts = _attempt(remarks, lambda: _times(found, columns[:1]))
+    ts = _attempt(remarks, lambda: _times(found, columns[: len(columns) if source.long else 1]))
     if ts is not None:
         remarks += _about_times(ts, time)
         stated = (entries[n].unit for n in ((time, "frame_time") if names else (time,)) if n in entries)
@@ -147,7 +156,7 @@ def _add_films(found: Survey, file: DataFile, recorded: Mapping[str, list[str]],
     - `recorded`: variables with several recordings, with the parts that a fit can use.
     - `rows`: the shape of the times.
     """
-    named = found.source.times, *found.source.coordinates.values()
+    named = found.source.times, *found.source.coordinates.values(), *found.source.deviations.values()
     no_values = {*named, *(s.name for n in found.entries for x in file[n].scales for s in x)}
     # the phase of a film that pdefit wrote is that of a frame
     no_values |= {"n_done", "phase"} if {"n_done", "phase"} <= {*file} else set()
@@ -179,6 +188,8 @@ def _film(found: Survey, file: DataFile, name: str, dims: tuple[str, ...]) -> Fi
 
 def _sigma_of(found: Survey, name: str) -> str | None:
     """Variable whose name marks it as another one's standard deviation, and that a fit would accept."""
+    if name in found.source.given:
+        return str(found.source.given[name])
     folder, _, last = name.rpartition("/")
     for word in ("sigma", "noise", "std", "error", "uncertainty"):
         for called in (word, f"{last}_{word}", f"{word}_{last}"):

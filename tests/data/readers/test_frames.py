@@ -1,5 +1,6 @@
 """A film that is read while it is used: what is checked when, and what stays in memory."""
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -135,10 +136,11 @@ def test_a_damaged_frame_is_told_when_it_is_read(tmp_path):
             source.read(4, 6)
 
 
-def test_a_table_of_many_recordings_comes_with_the_way_to_one_of_each(tmp_path):
+def test_a_table_of_many_recordings_comes_with_the_lines_that_read_it(tmp_path):
     """Three subjects whose times begin anew: their number tells them apart, and neither a dose nor a weight does."""
     rows = [(s, 4.0 + s % 2, 70.5 + s, t, np.exp(-t)) for s in (1, 2, 3) for t in (0.0, 0.5, 1.0)]
     path = tmp_path / "all.csv"
     path.write_text("Subject,Dose,Wt,Time,conc\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
-    with pytest.raises(PdefitError, match=r"is 0, after 1; if Subject tells recordings apart, write a file of each"):
+    told = "is 0, after 1; if Subject tells recordings apart, set data.long={time: Time, recording: Subject}"
+    with pytest.raises(PdefitError, match=re.escape(told)):
         Frames(*source_of(path, {"C": "conc"}, time="Time"))

@@ -4,7 +4,6 @@ import re
 
 import h5py
 import numpy as np
-import pandas
 import pytest
 from scipy.io import savemat
 
@@ -103,16 +102,15 @@ def test_frames_without_times(tmp_path):
     assert found.ts.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3] and found.values["u"].shape == u.shape
 
 
-def test_a_long_table_comes_with_the_way_to_a_wide_one(tmp_path):
+def test_a_long_table_comes_with_the_lines_that_read_it(tmp_path):
     rows = [f"{t}\t{name}\t{t + shift}" for t in range(3) for name, shift in (("A", 0), ("B", 5))]
     (tmp_path / "m.tsv").write_text("\n".join(["time\tobservableId\tmeasurement", *rows]))
     with pytest.raises(PdefitError) as refused:
         read_observations(tmp_path / "m.tsv", {"A": "measurement"})
-    call = "pandas.DataFrame.pivot(index='time', columns='observableId')"
-    assert f"if 'observableId' says what a row measured, make columns of it: {call}" in str(refused.value)
-    wide = pandas.read_table(tmp_path / "m.tsv").pivot(index="time", columns="observableId", values="measurement")
-    wide.to_csv(tmp_path / "wide.csv")
-    assert read_observations(tmp_path / "wide.csv", {"B": "B"}).values["B"].tolist() == [5, 6, 7]
+    told = "data.long={value: NAME, time: time, observable: observableId}, or recording: observableId"
+    assert "if 'observableId' says what a row measured" in str(refused.value) and told in str(refused.value)
+    long = {"value": "measurement", "observable": "observableId"}
+    assert read_observations(tmp_path / "m.tsv", {"B": "B"}, long=long).values["B"].tolist() == [5, 6, 7]
 
 
 def test_names_of_axes_hold_for_hdf5_too(tmp_path):

@@ -21,13 +21,17 @@ SAID = {
     "axes": {"u": ["x", "time"], "wind": ["y", "x"]},
     "select": {"experiment": 2},
     "system": {"sphere.radius": "radius", "wind": "velocity[0]"},
+    "long": {},
 }
+LONG = {"value": "measurement", "time": "t", "observable": "name", "recording": ["subject", "replicate"]}
 
 
-@pytest.mark.parametrize("said", [{}, SAID, {"time": "t", "sigma": "auto", "select": {"experiment": "1"}}])
+@pytest.mark.parametrize(
+    "said", [{}, SAID, {"time": "t", "sigma": "auto", "select": {"experiment": "1"}}, {"long": LONG}]
+)
 def test_a_source_is_read_from_the_entries_that_state_it(said):
     source = DataSource("film.h5", {"u": "camera/u", "v": "v[north]"}, **said)
-    assert {*source.entries} == {"path", "variables", *said}
+    assert {*source.entries} == {"path", "variables", *said} - {name for name, value in said.items() if value == {}}
     text = yaml.safe_dump({"data": source.entries})
     found = read_section(DataSettings, yaml.safe_load(text)["data"], "data")
     assert found.entries == source.entries
