@@ -22,6 +22,9 @@ from pdefit._util.safe import safe_div as safe_div
 from pdefit._util.safe import safe_norm as safe_norm
 from pdefit._util.safe import safe_sqrt as safe_sqrt
 from pdefit.adjoints.solve import solve as solve
+from pdefit.analysis.derive import DerivedQuantity as DerivedQuantity
+from pdefit.analysis.derive import derive as derive
+from pdefit.analysis.derive import derive_each as derive_each
 from pdefit.analysis.design.design import design as design
 from pdefit.analysis.design.result import Design as Design
 from pdefit.analysis.discovery.band import Band as Band

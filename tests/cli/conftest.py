@@ -33,7 +33,7 @@ class Fitted(NamedTuple):
 def fitted(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Fitted:
     """The fit that tests look at, or copy before they work on it."""
     folder, job = tmp_path_factory.mktemp("fitted"), ("experiment=reaction/fisher_front", "max_iterations=3")
-    words = ("fit", *job, "system.grid.shape=[80]", "times.count=13")
+    words = ("fit", *job, "system.grid.shape=[80]", "times.count=13", 'derive={speed: "2 * sqrt(D * r)", rate: r}')
     command = [Path(sys.executable).with_name("pdefit"), *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -24,6 +24,10 @@ OTHERS: list[Any] = [
 MORE = {
     "starts.csv": "start,loss,optimum,converged,dropped,D start,D\n0,1.5,1,True,,0.3,0.2\n1,2.5,2,False,1,0.1,0.4\n",
     "points.csv": "kind,time,frame,x,charge\ntrue,0.0,0,0.5,1\n",
+    "derived.csv": (
+        "control,unit,scale,guess,estimate,truth,relative_error,ci95_low,ci95_high,z_score,at_bound\n"
+        "R0,1,log,1.0,2.0,,,1.5,2.5,,False\n"
+    ),
     "profiles.json": '{"profiles": [{"control": "D", "unit": "1", "low": 0.1, "high": 0.2, "remark": "a"}]}',
     "identifiability.json": '{"at": "estimate", "controls": [{"control": "D", "word": "vague", "projection": 0.5}]}',
     "discovery.json": '{"values": 9, "rivals": 1, "misses": false, "sets": [{"formula": "u", "terms": 1, "chi2": 2.0}]}',

@@ -42,7 +42,9 @@ from pdefit.inverse.fit.refused_combinations import Choices, Kind
 from pdefit.inverse.members.bootstrap import Bootstrap
 from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
+from pdefit.inverse.uncertainty.quantities import read_formulas
 from pdefit.systems.coordinates import FieldCoords
+from pdefit.systems.terms.expression import Expression
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,8 +178,9 @@ class Settings:
     `solver` is None for an automatic choice, `steps` for constant steps, and `dt` for the stable step. `recordings` are
     the settings of each of many recordings by name, or the axis of the file along which they lie; the other settings
     are then the first recording's, or common. `members` are the same for many independent fits. `gauge` holds the fixed
-    part of controls of which the recordings determine only differences. `device` holds the indices of the devices that
-    share the work; empty for one device. `cores` is the number of cores that share it without a GPU.
+    part of controls of which the recordings determine only differences, and `derive` the formulas of derived quantities.
+    `device` holds the indices of the devices that share the work; empty for one device. `cores` is the number of cores
+    that share it without a GPU.
     """
 
     # first, because JAX takes its device before it makes an array
@@ -225,6 +228,7 @@ class Settings:
     recordings: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
     members: Annotated["str | Mapping[str, Settings]", Read(lambda given, _: given)]
     gauge: Annotated[Mapping[str, int | str], _GAUGE]
+    derive: Annotated[Mapping[str, Expression], Read(read_formulas)] = dataclasses.field(default_factory=dict)
 
     @property
     def shared_by(self) -> list[Any]:

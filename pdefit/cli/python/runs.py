@@ -94,12 +94,19 @@ class Run:
 
         Units are in the column `unit`. Unknown numbers are NaN.
         """
-        numbers = {n: "float64" for n, kind in COLUMNS.items() if kind in (float, float | None)}
-        return pandas.DataFrame(self._rows(), columns=list(COLUMNS)).astype(numbers).set_index("control")
+        return self._table("parameters.csv")
 
-    def _rows(self) -> list[ParameterRow]:
-        has = self._files.has("parameters.csv")
-        return read_parameters(self._files.path("parameters.csv")) if has else []
+    @functools.cached_property
+    def derived(self) -> pandas.DataFrame:
+        """Table of derived.csv by name, with the columns of `parameters`; empty without derived quantities."""
+        return self._table("derived.csv")
+
+    def _table(self, name: str) -> pandas.DataFrame:
+        numbers = {n: "float64" for n, kind in COLUMNS.items() if kind in (float, float | None)}
+        return pandas.DataFrame(self._rows(name), columns=list(COLUMNS)).astype(numbers).set_index("control")
+
+    def _rows(self, name: str) -> list[ParameterRow]:
+        return read_parameters(self._files.path(name)) if self._files.has(name) else []
 
     @functools.cached_property
     def history(self) -> pandas.DataFrame:
@@ -178,7 +185,7 @@ class Run:
         name = summary.experiment or self.directory.name
         lines = [f"{name}: {self._headline()}"]
         try:
-            found = in_lines(self._rows())
+            found = in_lines(self._rows("parameters.csv") + self._rows("derived.csv"))
         except PdefitError as error:
             found = []
             lines.append(str(error))

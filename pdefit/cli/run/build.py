@@ -44,7 +44,7 @@ from pdefit.systems.terms.unknown import sized_by_data, unknown_terms
 
 def build_experiment(settings: Settings) -> Experiment:
     """The experiment that settings describe. Raises `PdefitError` if its parts do not fit each other."""
-    exp = _on_one_device(settings)
+    exp = dataclasses.replace(_on_one_device(settings), derive=settings.derive)
     devices = jax.local_devices()
     if processes.joined():
         # refused before anything is computed

@@ -27,6 +27,8 @@ from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.objective.variants import with_dt
 from pdefit.inverse.shooting.trajectories import cut, laid_out
 
+# columns of members.csv beside numbers
+COLUMNS = ("member", "verdict", "loss", "chi2_per_value", "log_likelihood", "evaluations", "start")
 # members at whose guesses the common step is chosen, at most
 _TRIED = 64
 # of each member in memory: as it is built, beside the others, and among those that run together
@@ -75,7 +77,14 @@ def build_members(settings: Settings) -> MemberExperiment:
     """The members described by settings. Raises `PdefitError` if they are incompatible."""
     each = settings_of_each(settings, settings.members)
     names = tuple(each)
+<<<<<<< HEAD
     first = with_estimated_sigma(build_single(each[names[0]], source_of(each[names[0]])), "members share one program")
+=======
+    first = with_estimated_sigma(build_single(each[names[0]]), "members share one program")
+    first = dataclasses.replace(first, derive=settings.derive)
+    if taken := {*COLUMNS} & {*first.derive}:
+        raise PdefitError(f"derive names {', '.join(taken)}, which members.csv has already; choose another name")
+>>>>>>> DERIVE
     pattern = first.first
     if not all(c.is_plain for c in pattern.controls.items):
         raise PdefitError(

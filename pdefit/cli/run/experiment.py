@@ -15,7 +15,7 @@ from pdefit.inverse.controls.bound_control import BoundControl
 from pdefit.inverse.fit.drivers import AbstractDriver
 from pdefit.inverse.fit.fit import Fit, Progress, fit
 from pdefit.inverse.fit.reweight import ByPrediction
-from pdefit.inverse.fit.stages import Stage
+from pdefit.inverse.fit.stages import Stage, with_windows
 from pdefit.inverse.fit.stop import Holdout
 from pdefit.inverse.members.drop_weak_starts import Exploration, explore
 from pdefit.inverse.members.from_starts import from_starts
@@ -24,7 +24,9 @@ from pdefit.inverse.objective.compiled import sum_of_squares
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.problem.axes import file_name
 from pdefit.inverse.problem.problem import Problem
+from pdefit.inverse.uncertainty.quantities import quantities
 from pdefit.systems.coordinates import FieldCoords
+from pdefit.systems.terms.expression import Expression
 
 # an estimated sigma with a larger relative standard error is not taken for known
 _KNOWN_TO = 0.1
@@ -53,6 +55,7 @@ class Experiment:
     - `max_iterations`: bound on the evaluations of all stages together; None for the stages' own bounds.
     - `recordings`: many recordings by name; empty for one.
     - `starts`, `seed`: other starts of the fit, and the seed of their design; None for the guess alone.
+    - `derive`: formulas of quantities derived from the estimates, by name.
     """
 
     functional: AbstractObjective
@@ -68,6 +71,12 @@ class Experiment:
     recordings: "Mapping[str, Experiment]" = dataclasses.field(default_factory=dict)
     starts: StartsSettings | None = None
     seed: int = 0
+    derive: Mapping[str, Expression] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # a formula that names no number of the last stage is refused before the fit
+        if self.derive:
+            quantities(with_windows(self.functional, self.stages[-1].formulation), self.derive)
 
     @property
     def each(self) -> "dict[str, Experiment]":

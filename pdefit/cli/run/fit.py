@@ -13,6 +13,7 @@ from rich.markup import escape
 from pdefit._util.atomic import write_json
 from pdefit._util.errors import with_space
 from pdefit._util.memory import compile_ahead
+from pdefit.analysis.derive import derive
 from pdefit.analysis.goodness.assessment import Assessment
 from pdefit.analysis.goodness.discretisation import FINER
 from pdefit.analysis.goodness.evidence import Verdict
@@ -26,13 +27,14 @@ from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.follow import lead
 from pdefit.cli.run.forecast import check_lyapunov
 from pdefit.cli.run.minimise import checkpoints_in
-from pdefit.cli.run.parameters import field_errors, likelihood_summary, parameter_rows, parameter_table
+from pdefit.cli.run.parameters import derived_row, field_errors, likelihood_summary, parameter_rows, parameter_table
 from pdefit.cli.run.pictures import Draw, drawing, report, tell
 from pdefit.cli.run.plan import adjoint_summary, compared, memory_summary, plan
 from pdefit.cli.run.posterior import check_posterior, posterior_summary
 from pdefit.cli.run.recorded import log_to, open_run
 from pdefit.cli.run.recordings import recordings_summary, sigma_summary, write_recordings
 from pdefit.cli.run.refit_with_half_the_step import steps_of
+from pdefit.cli.run.source import true_theta
 from pdefit.cli.run.starts import check_many, minimise_from_starts
 from pdefit.cli.run.switch_bias import switch_bias
 from pdefit.cli.runtime.memory_meter import peak
@@ -123,7 +125,11 @@ def _fit(exp: Experiment, job: Job, draw: Draw, saved: Saved | None, watch: Stop
     doubt = distrust(verdict.word, exp.source.noiseless)
     rows = parameter_rows(exp, found, found_intervals, assessed.discretisation.worst, not doubt, assessed.widened)
     write_parameters(directory / "parameters.csv", rows)
-    _show_intervals(rows, assessed, doubt, console)
+    derived = derive(exp.with_known(found), exp.derive, assessed, true_theta(found.functional.controls, exp.true_value))
+    derived_rows = [*map(derived_row, derived)]
+    if derived:
+        write_parameters(directory / "derived.csv", derived_rows)
+    _show_intervals([*rows, *derived_rows], assessed, doubt, console)
     watch.lap("intervals")
     uncertain = posterior_summary(exp, found, job)
     watch.lap("posterior")
@@ -143,6 +149,7 @@ def _fit(exp: Experiment, job: Job, draw: Draw, saved: Saved | None, watch: Stop
         bootstrap=repeated,
         likelihood=likelihood_summary(found, found_intervals),
         starts=None if explored is None else explored.record(),
+        derived={d.name: {"formula": d.formula, **_entry(r)} for d, r in zip(derived, derived_rows, strict=True)},
         verdict=verdict.word,
         verdict_reason=verdict.reason,
         evidence=EvidenceSection([*verdict.reasons], verdict.next),
@@ -208,7 +215,7 @@ def _show_intervals(rows: list[ParameterRow], assessed: Assessment, doubt: str, 
         warn(console, assessed.unknown, "no intervals:")
     if unknown:
         warn(console, ", ".join(unknown), "not identifiable from these data:")
-    console.print(parameter_table(rows, unknown))
+    console.print(parameter_table(rows))
     if doubt and any(r.half_width is not None for r in rows):
         warn(console, f"intervals in brackets are not to be trusted: {doubt}")
     if assessed.widened and assessed.effective_values is not None:
@@ -240,9 +247,7 @@ def _of_the_fit(
         "iterations": found.iterations,
         "gradient_evaluations": found.iterations,
         "time_unit": found.functional.problem.system.time_unit,
-        "parameters": {
-            r.control: {key: getattr(r, key) for key in _OF_A_ROW} | {"ci95": [r.ci95_low, r.ci95_high]} for r in rows
-        },
+        "parameters": {r.control: _entry(r) for r in rows},
         "intervals": None if assessed.intervals is None else IntervalsSection(
             method=assessed.intervals.method,
             degrees_of_freedom=assessed.intervals.degrees,
@@ -257,6 +262,11 @@ def _of_the_fit(
         "noise": {**exp.source.noise, **dict.fromkeys(exp.source.unstated, "not stated")},
         "warnings": list(exp.remarks),
     }  # fmt: skip
+
+
+def _entry(row: ParameterRow) -> dict[str, Any]:
+    """Entry of a number in summary.json."""
+    return {key: getattr(row, key) for key in _OF_A_ROW} | {"ci95": [row.ci95_low, row.ci95_high]}
 
 
 def _evaluation_times(found: fitting.Fit) -> tuple[float, float]:

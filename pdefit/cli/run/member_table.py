@@ -1,14 +1,18 @@
 """Estimates of many members: table rows, medians, and a dataset with observed and predicted values."""
 
 import dataclasses
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 import xarray
 
 from pdefit._util.program import Program
-from pdefit.cli.run.build_members import MemberExperiment
+from pdefit.analysis.derive import derive_each
+from pdefit.analysis.goodness.assessment import Assessment
+from pdefit.analysis.goodness.evidence import Verdict
+from pdefit.cli.run.build_members import COLUMNS, MemberExperiment
 from pdefit.cli.run.minimise import flat_values
 from pdefit.inverse.members.result import MemberFits, MemberIntervals
 from pdefit.inverse.uncertainty.marginal_likelihood import likelihood_sums, log_likelihoods
@@ -16,6 +20,25 @@ from pdefit.output.store.tables import number
 
 # values of records that the file of all members holds, at most
 _MOST_VALUES = 50_000_000
+
+
+class Column(NamedTuple):
+    """A number, or a derived quantity, of all members.
+
+    **Arguments:**
+
+    - `name`, `unit`: its name and unit.
+    - `estimate`, `low`, `high`: its estimates and the ends of their intervals, (E,).
+    - `truth`, `z`: its true values, and (estimate - truth) in standard errors, (E,); NaN if unknown.
+    """
+
+    name: str
+    unit: str
+    estimate: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    truth: np.ndarray
+    z: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,10 +57,19 @@ class MemberTable:
     spans: MemberIntervals
     words: list[str]
 
-    @property
-    def columns(self) -> list[int]:
-        """Indices of theta that belong neither to fields nor to node states."""
-        return np.flatnonzero(self.exp.members.controls.numbers).tolist()
+    @functools.cached_property
+    def columns(self) -> list[Column]:
+        """All numbers, which belong neither to fields nor to node states, and all derived quantities."""
+        controls, spans = self.exp.members.controls, self.spans
+        truth, z = np.asarray(flat_values(controls, self.exp.truth)), self.z_scores()
+        parts, names, units = (spans.estimate, spans.low, spans.high, truth, z), controls.names(), controls.units()
+        found = [Column(names[i], units[i], *(x[:, i] for x in parts)) for i in np.flatnonzero(controls.numbers)]
+        assessed = [Assessment({}, verdict=Verdict(word, ())) for word in self.words]
+        derived = derive_each(self.found, self.exp.first.derive, assessed, self.exp.truth)
+        for each in zip(*derived, strict=True):
+            values = np.array([(d.estimate, d.low, d.high, d.truth, d.z_score) for d in each]).T
+            found.append(Column(each[0].name, each[0].unit, *values))
+        return found
 
     @property
     def chi2_per_value(self) -> np.ndarray:
@@ -50,66 +82,51 @@ class MemberTable:
 
     def rows(self) -> list[dict[str, Any]]:
         """Table rows, one for each member."""
-        names, rows, z, chi2 = self.exp.members.controls.names(), [], self.z_scores(), self.chi2_per_value
+        rows, chi2 = [], self.chi2_per_value
         sums = _SUMS(self.exp.members, self.found.theta)
         # where sigma is unknown, one factor of that of all variables has its likeliest value
         estimated = {0: False} if self.exp.first.estimated else {}
         likely = log_likelihoods(self.found.chi2[:, None], np.asarray(sums)[:, None], estimated)
         for e, name in enumerate(self.exp.names):
-            row: dict[str, Any] = {
-                "member": name,
-                "verdict": self.words[e],
-                "loss": number(self.found.loss[e]),
-                "chi2_per_value": number(chi2[e]),
-                "log_likelihood": number(likely[e]),
-                "evaluations": int(self.found.evaluations[e]),
-                "start": int(self.found.start[e]),
-            }
-            for i in self.columns:
+            numbers = [number(x[e]) for x in (self.found.loss, chi2, likely)]
+            counts = int(self.found.evaluations[e]), int(self.found.start[e])
+            row: dict[str, Any] = dict(zip(COLUMNS, (name, self.words[e], *numbers, *counts), strict=True))
+            for c in self.columns:
                 row |= {
-                    names[i]: number(self.spans.estimate[e, i]),
-                    f"{names[i]} ci95_low": number(self.spans.low[e, i]),
-                    f"{names[i]} ci95_high": number(self.spans.high[e, i]),
+                    c.name: number(c.estimate[e]),
+                    f"{c.name} ci95_low": number(c.low[e]),
+                    f"{c.name} ci95_high": number(c.high[e]),
                 }
-                if np.isfinite(z[:, i]).any():
-                    row[f"{names[i]} z"] = number(z[e, i])
+                if np.isfinite(c.z).any():
+                    row[f"{c.name} z"] = number(c.z[e])
             rows.append(row)
         return rows
 
     def parameters(self) -> dict[str, Any]:
         """Median and quartiles of each scalar over members, and the coverage of intervals if the truth is known."""
-        names, out, z = self.exp.members.controls.names(), dict[str, Any](), self.z_scores()
-        good = ~self.found.blown_up
-        for i in self.columns:
-            low, middle, high = (
-                np.quantile(self.spans.estimate[good, i], [0.25, 0.5, 0.75]) if good.any() else (None,) * 3
-            )
-            out[names[i]] = {"median": middle, "quartiles": [low, high]}
-            known = good & np.isfinite(z[:, i])
+        out, good = dict[str, Any](), ~self.found.blown_up
+        for c in self.columns:
+            low, middle, high = np.quantile(c.estimate[good], [0.25, 0.5, 0.75]) if good.any() else (None,) * 3
+            out[c.name] = {"median": middle, "quartiles": [low, high]}
+            known = good & np.isfinite(c.z)
             if known.any():
-                x = z[known, i]
-                out[names[i]] |= {"members": x.size, "rms_z": float(np.sqrt(np.mean(x**2)))}
-                out[names[i]]["inside"] = float(np.mean(np.abs(x) <= 1.96))
+                x = c.z[known]
+                out[c.name] |= {"members": x.size, "rms_z": float(np.sqrt(np.mean(x**2)))}
+                out[c.name]["inside"] = float(np.mean(np.abs(x) <= 1.96))
         return out
 
     def dataset(self, title: str) -> xarray.Dataset:
         """Estimates, intervals and records of all members."""
-        names, members = self.exp.members.controls.names(), self.exp.members
-        units = members.controls.units()
-        truth = np.asarray(flat_values(members.controls, self.exp.truth))
         data: dict[str, Any] = {
             "chi2_per_value": ("member", self.chi2_per_value),
             "loss": ("member", self.found.loss),
             "evaluations": ("member", self.found.evaluations),
             "verdict": ("member", np.array(self.words, object)),
         }
-        for i in self.columns:
-            unit = {"units": units[i]}
-            data[names[i]] = ("member", self.spans.estimate[:, i], unit)
-            data[f"{names[i]}_low"] = ("member", self.spans.low[:, i], unit)
-            data[f"{names[i]}_high"] = ("member", self.spans.high[:, i], unit)
-            if np.isfinite(self.exp.truth[:, i]).any():
-                data[f"{names[i]}_true"] = ("member", truth[:, i], unit)
+        for c in self.columns:
+            values = {"": c.estimate, "_low": c.low, "_high": c.high}
+            values |= {"_true": c.truth} if np.isfinite(c.truth).any() else {}
+            data |= {f"{c.name}{what}": ("member", x, {"units": c.unit}) for what, x in values.items()}
         record, coords = self._record()
         coords["member"] = np.array(self.exp.names, object)
         return xarray.Dataset(data | record, coords, {"title": title, "Conventions": "CF-1.8"})

@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from rich.table import Table
 
+from pdefit.analysis.derive import DerivedQuantity
 from pdefit.analysis.goodness.discretisation import DECIDES, NOTED
 from pdefit.cli.run.experiment import Experiment
 from pdefit.cli.run.source import true_theta
@@ -55,7 +57,7 @@ def parameter_rows(
         part_of = root if inside and control.shape and root not in PARTS else control.path
         physical = [x[place] for x in values]
         for k, i in enumerate(range(place.start, place.stop)):
-            known = None if intervals is None or at_bound[i] else True
+            known = None if intervals is None or np.isnan(intervals.reach[i]) else True
             estimate, true = float(physical[1][k]), number(physical[2][k])
             rows.append(
                 ParameterRow(
@@ -80,6 +82,13 @@ def parameter_rows(
     return rows
 
 
+def derived_row(one: DerivedQuantity) -> ParameterRow:
+    """The row of a derived quantity in derived.csv. Its fields have the order of the columns of parameters.csv."""
+    name, unit, scale, guess, estimate, *known = dataclasses.astuple(one)[:-1]
+    cells: list[Any] = [number(x) if isinstance(x, float) else x for x in known]
+    return ParameterRow(name, unit, scale, guess, estimate, *cells, part_of=name)
+
+
 def field_errors(exp: Experiment, found: Fit) -> dict[str, dict[str, float]]:
     """Relative L2 errors of fields, and of their guesses, if the truth is known."""
     out: dict[str, dict[str, float]] = {}
@@ -98,16 +107,13 @@ def _relative(x: np.ndarray, truth: np.ndarray) -> float:
     return float(np.linalg.norm(x - truth) / max(np.linalg.norm(truth), np.finfo(float).tiny))
 
 
-def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -> Table:
+def parameter_table(rows: list[ParameterRow]) -> Table:
     """Table of the estimates in 80 columns, with one line for each field.
 
     Intervals that are not trusted are in brackets, and so are z-scores based on them. Errors are shown if the truth is
     known, and discretisation shifts if they are large. parameters.csv has all elements, digits and units.
 
-    **Arguments:**
-
-    - `rows`: the rows of parameters.csv.
-    - `unidentifiable`: names of the elements without an interval, because the data do not determine them.
+    **Arguments:** `rows`: the rows of parameters.csv, and of derived.csv.
     """
     table = Table(box=None, header_style="bold")
     table.add_column("control", no_wrap=True)
@@ -124,7 +130,7 @@ def parameter_table(rows: list[ParameterRow], unidentifiable: tuple[str, ...]) -
         if len(together) > 1:
             table.add_row(*_summarised(r.control, together)[: 7 if compared else 4])
             continue
-        interval = "at its bound" if r.at_bound else _interval(r) or "not determined" * (r.control in unidentifiable)
+        interval = "at its bound" if r.at_bound else _interval(r) or "not determined" * (r.interval_trusted is not None)
         cells = [r.control, f"{r.guess:.4g}", f"{r.estimate:.7g}", _doubted(interval, together)]
         if compared:
             cells += [

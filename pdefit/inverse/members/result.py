@@ -30,12 +30,16 @@ class MemberIntervals(NamedTuple):
 
     - `error`: standard errors in search space, (E, p); infinite if the data determine nothing, NaN at a bound.
     - `estimate`, `low`, `high`: physical values with the ends of their intervals, (E, p).
+    - `reach`: half widths of the intervals in search space, (E, p).
+    - `degrees`: the degrees of freedom of each member, (E,).
     """
 
     error: Float[np.ndarray, "E p"]
     estimate: Float[np.ndarray, "E p"]
     low: Float[np.ndarray, "E p"]
     high: Float[np.ndarray, "E p"]
+    reach: Float[np.ndarray, "E p"]
+    degrees: Int[np.ndarray, " E"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,4 +154,5 @@ class MemberFits:
             none = self.blown_up[:, None] | ~self.free
             error[none] = half[none] = np.nan
         ends = (moved_each(self.members.controls, self.theta, by) for by in (0 * self.theta, -half, half))
-        return MemberIntervals(error, *map(np.asarray, ends))
+        estimate, low, high = map(np.asarray, ends)
+        return MemberIntervals(error, estimate, low, high, half, degrees)

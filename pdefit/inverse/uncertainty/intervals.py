@@ -9,7 +9,8 @@ from jaxtyping import Array, Float
 from pdefit._util.errors import PdefitError
 from pdefit._util.html import interval, table
 from pdefit.inverse.controls.theta import Controls
-from pdefit.inverse.controls.transforms import Log, Log10, Softplus
+from pdefit.inverse.controls.transforms import AbstractTransform, Log, Log10, Softplus
+from pdefit.inverse.linear.determined_inverse import column_norms, determined_inverse, undetermined
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.compiled import Equations
 from pdefit.inverse.uncertainty.control_values import at_points, moved
@@ -21,7 +22,7 @@ _MANY = 2000
 # rows of a table in a notebook, at most
 _SHOWN = 40
 # the change of a search variable by a factor e, and half an interval in such changes that leaves the size of a number open
-_FACTOR, OPEN = {Log: 1.0, Log10: np.log10(np.e), Softplus: 1.0}, np.log(1e3)
+FACTOR, OPEN = {Log: 1.0, Log10: np.log10(np.e), Softplus: 1.0}, np.log(1e3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +77,36 @@ class Intervals:
         lines = [self.method, *([f"{len(many)} more elements"] if many else [])]
         lines += [f"not identifiable: {', '.join(self.unidentifiable[:_SHOWN])}"] if self.unidentifiable else []
         return table(("parameter", "unit", "estimate", "interval"), self._rows(), lines)
+
+    def along(self, slope: Float[np.ndarray, " p"], transform: AbstractTransform) -> tuple[float, float]:
+        """Standard error of a quantity, and half width of its 95 % interval, on its scale.
+
+        They are infinite if the data do not determine it, and NaN if it depends on a number without an interval.
+
+        **Arguments:**
+
+        - `slope`: its derivatives in the values of theta in search space, (p,).
+        - `transform`: its scale.
+        """
+        used, k = slope != 0, len(self.covariance)
+        if np.isnan(self.error[used]).any():
+            return np.nan, np.nan
+        if np.isinf(self.error[used]).any() and not self._determines(slope):
+            return np.inf, np.inf
+        # a stated sigma may widen each interval by its own factor
+        stated, usual = np.isfinite(self.reach) & (self.error > 0), scipy.special.stdtrit(self.degrees, 0.975)
+        ratio = np.divide(self.reach, self.error, out=np.full_like(slope, usual), where=stated)
+        error, reach = (float(np.sqrt(max(x @ self.covariance @ x, 0.0))) for x in (slope[:k], (slope * ratio)[:k]))
+        return (np.inf, np.inf) if reach > OPEN * FACTOR.get(type(transform), np.inf) else (error, reach)
+
+    def _determines(self, slope: Float[np.ndarray, " p"]) -> bool:
+        """True if the data determine a combination of numbers, which they need not determine one by one."""
+        if self.equations is None:
+            return False
+        matrix = np.asarray(self.equations[1][2])
+        scaled = slope @ values_per_element(self.controls) / column_norms(matrix)
+        null = determined_inverse(matrix, self.free).null
+        return not undetermined((scaled / np.linalg.norm(scaled))[None] @ null)[0]
 
     def _rows(self) -> list[tuple[str, str, float, str]]:
         """Name, unit, estimate and interval of the first elements."""
@@ -203,4 +234,4 @@ def _vague(functional: AbstractObjective, error: np.ndarray) -> tuple[str, ...]:
 
 def changes_by_e(controls: Controls) -> np.ndarray:
     """Change of each search variable for a factor e of its positive value, (p,); infinite for either sign."""
-    return np.concatenate([np.full(c.size, _FACTOR.get(type(c.transform), np.inf) / c.scale) for c in controls.items])
+    return np.concatenate([np.full(c.size, FACTOR.get(type(c.transform), np.inf) / c.scale) for c in controls.items])

@@ -46,7 +46,7 @@ def write_report(run: Path, largest_movie: int = _LARGEST_MOVIE) -> Path:
         unknowns=[f"{k} ({n} unknowns)" if n > 1 else k for k, n in (plan.get("unknowns") or {}).items()],
         guesses=[(r.control, r.unit, r.scale, span([x.guess for x in g])) for r, g in in_lines(rows)[:_MOST_ROWS]],
         configuration=files.text(".hydra/config.yaml").strip(),
-        result=_result(rows, summary),
+        result=_result(rows + _parameters(files, "derived.csv"), summary),
         figures=_figures(files), movie=_movie(files, largest_movie),
         data=_data(files), correlations=_correlations(summary), costs=_costs(files),
         versions=", ".join(f"{k} {v}" for k, v in (made.get("versions") or {}).items() if v),
@@ -77,9 +77,9 @@ def as_text(x: object) -> str:
     return f"{x:.5g}".replace("-", "\N{MINUS SIGN}") if isinstance(x, float) else str(x)
 
 
-def _parameters(files: RunFiles) -> list[ParameterRow]:
+def _parameters(files: RunFiles, name: str = "parameters.csv") -> list[ParameterRow]:
     try:
-        return read_parameters(files.path("parameters.csv"))
+        return read_parameters(files.path(name))
     except PdefitError:
         return []
 
@@ -112,9 +112,11 @@ def _result(rows: list[ParameterRow], summary: Summary) -> dict[str, Any]:
         for r in shown
         if r.ci95_correlated_low is not None and r.ci95_correlated_high is not None
     ]
+    formulas = [f"{name} = {one.get('formula')}" for name, one in summary.derived.items()]
     doubt = intervals.doubt or "the discretisation moves the estimate by more than the interval"
     notes = {
         f"{len(lines) - _MOST_ROWS} more in parameters.csv": len(lines) > _MOST_ROWS,
+        f"Derived: {', '.join(formulas)}.": formulas,
         f"Intervals: {intervals.method}.": intervals.method,
         f"Not identifiable from these data: {unidentifiable}.": unidentifiable,
         f"Intervals in brackets are not to be trusted: {doubt}.": doubted,

@@ -101,7 +101,8 @@ class RecordingSection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Results of a run. A fit has the entries up to `memory`, many recordings also `recordings`.
+    """Results of a run. A fit has the entries up to `memory`, many recordings also `recordings`, and a fit
+    with derived quantities `derived`.
 
     A file may come from another version, or from a stranger. Entries that are missing or of a wrong type are empty or
     None.
@@ -125,6 +126,7 @@ class Summary:
     - `smooth_tangents`: the bias from smooth tangents of hard switches.
     - `events`, `certificate`: events during the fit, and the test of the gradient at the estimate.
     - `seconds`, `adjoint`, `memory`: costs of the run.
+    - `derived`: derived quantities by name, each with its formula, estimate and interval.
     - `members`: for many fits their number, and the number of fits with each verdict.
     - `recordings`: `fit`, `forecast`, `own` and `frames` of each of many recordings.
     - `own`, `frames`: for one of many recordings its own scalars, and its number of fitted frames.
@@ -163,6 +165,7 @@ class Summary:
     adjoint: Section = _empty()
     memory: Mapping[str, _Number] = _empty()
     recordings: Mapping[str, RecordingSection] = _empty()
+    derived: Mapping[str, Section] = _empty()
     members: Section = _empty()
     own: Mapping[str, _Number] = _empty()
     frames: int | None = None
@@ -176,5 +179,5 @@ class Summary:
         """Write summary.json with the named entries, by default all entries of a fit."""
         names = [f.name for f in dataclasses.fields(self)]
         names = names[: names.index("recordings")]
-        names += [name for name in ("recordings", "members") if getattr(self, name)]
+        names += [name for name in ("recordings", "derived", "members") if getattr(self, name)]
         write_json(path, {name: getattr(self, name) for name in entries or names})

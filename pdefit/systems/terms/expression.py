@@ -16,7 +16,8 @@ FUNCTIONS: dict[str, Callable[[Any], Array]] = {
     "exp": jnp.exp, "log": jnp.log, "sqrt": jnp.sqrt, "sin": jnp.sin, "cos": jnp.cos, "tanh": jnp.tanh, "abs": jnp.abs,
 }  # fmt: skip
 _PIECE = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<sign>[-+*/^()]))", re.A
+    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<name>[A-Za-z_]\w*(?:\.\w+|\[\d+\])*)|(?P<sign>[-+*/^()]))",
+    re.A,
 )
 # what is not written as it is read
 _LATEX = {"/": r"\frac{{{}}}{{{}}}", "sqrt": r"\sqrt{{{}}}", "abs": r"\left|{}\right|"}
@@ -41,14 +42,17 @@ class Expression:
     value: float | str = 0.0
 
     @staticmethod
-    def parse(text: str) -> "Expression":
+    def parse(text: str, *, paths: bool = False) -> "Expression":
         """Expression from a text of numbers, names, + - * / ^, brackets, and functions such as sin and exp.
 
-        **Arguments:** `text`: the formula, such as `0.9 * x * y / (1 + y^2)`.
+        **Arguments:**
+
+        - `text`: the formula, such as `0.9 * x * y / (1 + y^2)`.
+        - `paths`: whether a name may be the path of a number, such as `gm.Mars` or `k[1]`; default False.
 
         **Errors:** PdefitError if it is no formula, is longer than 500 characters, or nests deeper than 30 times.
         """
-        return _Reader(text).whole()
+        return _Reader(text, paths).whole()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -141,7 +145,7 @@ def _spelled(name: str) -> str:
 class _Reader:
     """A reader of formulas by recursive descent."""
 
-    def __init__(self, text: object):
+    def __init__(self, text: object, paths: bool = False):
         if not isinstance(text, str) or len(text) > _LONGEST:
             raise PdefitError(
                 f"A formula is a text of at most {_LONGEST} characters, such as 'x * y', but got {text!r:.60}"
@@ -152,6 +156,8 @@ class _Reader:
             found = _PIECE.match(text, place)
             if found is None:
                 raise self.wrong(f"'{text[place:].strip()[0]}' is no part of one")
+            if found["name"] and not (paths or found["name"].isidentifier()):
+                raise self.wrong(f"'{found['name']}' is no name")
             self.pieces.append((str(found.lastgroup), found[str(found.lastgroup)]))
             place = found.end()
 

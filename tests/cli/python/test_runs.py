@@ -33,6 +33,12 @@ def test_tables_of_a_run(fitted):
         run.parameters.drop(columns="interval_trusted"), table.drop(columns="interval_trusted")
     )
     assert run.summary == json.loads((fitted.run / "summary.json").read_text())
+    same = run.derived.loc[["rate"]].rename(index={"rate": "r"}).assign(part_of="r")
+    pandas.testing.assert_frame_equal(same, run.parameters.loc[["r"]], rtol=1e-11)
+    assert run.derived.estimate["speed"] == pytest.approx(2 * np.sqrt(run.parameters.estimate.prod()), rel=1e-14)
+    assert run.summary["derived"]["speed"]["formula"] == "2 * sqrt(D * r)"
+    assert " speed " in fitted.out and "speed" in run._repr_html_()
+    assert "Derived: speed = 2 * sqrt(D * r), rate = r." in (fitted.run / "report.html").read_text()
     assert (run.verdict.word, run.state) == (STOPPED, "done")
     assert list(run.history.index) == [1, 2, 3]
     with h5py.File(fitted.run / "history.h5") as file:

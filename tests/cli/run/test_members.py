@@ -51,16 +51,22 @@ def _words(table, *more):
 
 def test_members_of_a_file_are_fitted_each_by_itself(pdefit_inside, compose, table, tmp_path):
     run = tmp_path / "run"
-    code, out, err = pdefit_inside("fit", *_words(table, f"hydra.run.dir={run}", "render=false"))
+    derived = 'derive={period: "2 / sqrt(alpha * gamma)", rate: alpha}'
+    code, out, err = pdefit_inside("fit", *_words(table, f"hydra.run.dir={run}", "render=false", derived))
     assert code == 0, err
     told = " ".join(out.split())
     assert "4 members with 6 unknowns each" in told and "3 of 4 fitted to the noise" in told
     with open(run / "members.csv", newline="") as file:
         rows = {row["member"]: row for row in csv.DictReader(file)}
     assert rows["odd"]["verdict"] != "fitted to the noise" and "(odd)" in told
+    for row in rows.values():
+        value, (alpha, gamma) = float(row["period"]), (float(row[name]) for name in ("alpha", "gamma"))
+        assert value == pytest.approx(2 / np.sqrt(alpha * gamma), rel=1e-14)
+        for end in ("low", "high"):
+            assert float(row[f"rate ci95_{end}"]) == pytest.approx(float(row[f"alpha ci95_{end}"]), rel=1e-9)
     assert "1 of 4 members are fitted from 4 others" in told and {rows[name]["start"] for name in "abc"} == {"0"}
     with xarray.open_dataset(run / "members.h5", engine="h5netcdf") as kept:
-        assert kept.prey_predicted.dims == ("member", "time") and kept.alpha.shape == (4,)
+        assert kept.prey_predicted.dims == ("member", "time") and kept.alpha.shape == kept.period_low.shape == (4,)
         assert np.all((kept.alpha_low < kept.alpha)[:3]) and kept.verdict.values[0] == "fitted to the noise"
         rms = np.sqrt(np.mean((kept.prey_predicted - kept.prey_observed)[:3] ** 2))
         assert 0.008 < rms < 0.012

@@ -85,29 +85,29 @@ def test_a_field_is_one_line_of_the_table():
         for i in range(64)
     ]
     alone = ParameterRow("D", "1", "log", 1.0, 2.0, None, None, None, None, None, False)
-    table = _table([alone, *rows], ())
+    table = _table([alone, *rows])
     columns = [list(column.cells) for column in table.columns]
     assert columns[0] == ["D", "y0.u (64)"] and columns[2] == ["2", "0 to 0.63"] and columns[3] == ["", "±1.0e-02"]
     assert columns[4][1] == "0.001 to 0.631" and columns[6][1] == "2.0" and "parameters.csv" in str(table.caption)
     assert float(columns[5][1]) == pytest.approx(0.001 * 8 / np.linalg.norm([r.truth for r in rows]), rel=0.05)
-    assert len(list(_table(rows[:5], ()).columns[0].cells)) == 5
+    assert len(list(_table(rows[:5]).columns[0].cells)) == 5
     doubted = [dataclasses.replace(r, interval_trusted=False) for r in rows]
-    assert list(_table(doubted, ()).columns[3].cells) == ["(±1.0e-02)"]
+    assert list(_table(doubted).columns[3].cells) == ["(±1.0e-02)"]
 
 
 def test_an_interval_of_a_logarithm_is_told_by_its_ends():
     row = ParameterRow("D", "1", "log", 1.0, 2.0, None, None, 0.5, 8.0, None, False)
     narrow = dataclasses.replace(row, ci95_low=1.98, ci95_high=2.0202)
-    assert list(_table([row, narrow], ()).columns[3].cells) == ["0.5 … 8", "±2.0e-02"]
+    assert list(_table([row, narrow]).columns[3].cells) == ["0.5 … 8", "±2.0e-02"]
 
 
 def test_columns_without_content_are_left_out():
     row = ParameterRow("D", "1", "log", 1.0, 2.0, None, None, 1.9, 2.1, None, False, -3.0, False)
-    table = _table([row], ())
+    table = _table([row])
     assert [column.header for column in table.columns] == ["control", "guess", "estimate", "95 %", "shift"]
     assert "half widths" in str(table.caption)
     known = dataclasses.replace(row, truth=2.0, relative_error=0.0, z_score=1.5, discretisation_shift=None)
-    columns = {column.header: list(column.cells) for column in _table([known], ()).columns}
+    columns = {column.header: list(column.cells) for column in _table([known]).columns}
     nothing = dataclasses.replace(row, ci95_low=0.0, ci95_high=None, interval_trusted=True)
-    assert [*_table([nothing], ("D",)).columns[3].cells] == ["not determined"]
+    assert [*_table([nothing]).columns[3].cells] == ["not determined"]
     assert columns["z"] == ["(+1.5)"] and columns["95 %"] == ["(±1.0e-01)"] and "shift" not in columns

@@ -35,6 +35,14 @@ def test_a_formula_means_what_it_says_and_is_written_so_again(text):
     assert Expression.parse(str(found)) == found
 
 
+def test_names_may_be_paths_of_numbers_where_these_are_allowed():
+    text = "gm.Mars / y0.u[3].17 - k[1] * x.2e3"
+    found = Expression.parse(text, paths=True)
+    assert found.names == ("gm.Mars", "y0.u[3].17", "k[1]", "x.2e3") and str(found) == text
+    with pytest.raises(PdefitError, match="'gm.Mars' is no name"):
+        Expression.parse(text)
+
+
 def test_latex_and_names():
     found = Expression.parse("c1 * prey * x_2 / (K + x_2^2) - sqrt(x)")
     assert found.names == ("c1", "prey", "x_2", "K", "x")
