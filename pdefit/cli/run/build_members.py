@@ -77,14 +77,10 @@ def build_members(settings: Settings) -> MemberExperiment:
     """The members described by settings. Raises `PdefitError` if they are incompatible."""
     each = settings_of_each(settings, settings.members)
     names = tuple(each)
-<<<<<<< HEAD
     first = with_estimated_sigma(build_single(each[names[0]], source_of(each[names[0]])), "members share one program")
-=======
-    first = with_estimated_sigma(build_single(each[names[0]]), "members share one program")
     first = dataclasses.replace(first, derive=settings.derive)
     if taken := {*COLUMNS} & {*first.derive}:
         raise PdefitError(f"derive names {', '.join(taken)}, which members.csv has already; choose another name")
->>>>>>> DERIVE
     pattern = first.first
     if not all(c.is_plain for c in pattern.controls.items):
         raise PdefitError(
