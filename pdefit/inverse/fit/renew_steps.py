@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from pdefit._util.errors import PdefitError, with_space
+from pdefit.integrate.loop.batch import on_one_device
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.fit.unstable_steps import halved, is_open, share_of_limit, stable_step, suits
@@ -82,10 +83,10 @@ class StepWatch:
         """
         if not (functional.small and is_open(functional)) or self.refined == _MOST_REFINED:
             return functional, ""
-        finer, then, changes = functional, kinds(PARTS(functional, theta)), list[float]()
+        finer, then, changes = functional, kinds(on_one_device(PARTS(functional, theta))), list[float]()
         while len(changes) <= _MOST_FINER and (not changes or changes[-1] > COARSE):
             finer, now = finer.each(halved, theta)[0], then
-            then = kinds(PARTS(finer, theta))
+            then = kinds(on_one_device(PARTS(finer, theta)))
             changes.append(moved_by(now, then))
         if len(changes) == 1:
             return functional, ""
