@@ -81,7 +81,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         return jax.tree.map(lambda x: x[0], node_states(problem, located, np.zeros(1, int)))
 
     y0, prepared, moved = initial_state(settings.initial, settings.seed, system, first_frame, args)
-    problem, still = following(settings, Problem(system, y0, observe, args=args))
+    problem, still = following(settings, Problem(system, y0, observe, args=args, events=settings.events))
     return Source(
         problem,
         observations,

@@ -118,6 +118,10 @@ class AbstractContinuous(AbstractReverse):
                 f"{type(self).__name__} steps a system and not its tangent, which Gauss-Newton products need; use "
                 f"adjoint=checkpointed"
             )
+        if stepper.events is not None:
+            raise PdefitError(
+                f"{type(self).__name__} solves the adjoint equation without events; use adjoint=checkpointed"
+            )
         moving, fixed, still = split(stepper)
         flow = self._flow(still)
         loops = CheckpointLevels((grid.intervals,), (grid.length,), merged=True)
