@@ -37,10 +37,10 @@ class Event:
 
     - `time`: the time, in the system's time unit.
     - `state`: the name of the field.
-    - `amount`: what is added, in the unit of the field.
+    - `amount`: the amount that is added, in the unit of the field.
     - `set`: the new value, in the unit of the field.
     - `duration`: the duration of an infusion, in the system's time unit.
-    - `rate`: the rate of an infusion, in the unit of the field over that of time, in place of its amount or duration.
+    - `rate`: the rate of an infusion, in the unit of the field per unit of time, in place of its amount or duration.
     - `every`, `count`: the period of repetitions, in the system's time unit, and the number of events in all.
     """
 
@@ -141,9 +141,9 @@ class Events(eqx.Module):
 
     @staticmethod
     def along(events: "Sequence[Event] | Events | None", ts: Float[np.ndarray, " K"]) -> "Events | None":
-        """The events of a trajectory, at the times `ts` of its record where they differ by round-off; None for none.
+        """The events of a trajectory; their times are replaced by equal times of its record `ts`, up to round-off.
 
-        Events before the start of the trajectory, which they would not change, are refused.
+        None stands for no events. Events before the start of the trajectory, which they would not change, are refused.
         """
         if (made := Events.of(events)) is None:
             return None
