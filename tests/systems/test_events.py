@@ -284,4 +284,4 @@ def test_an_exposure_and_a_collocation_are_refused():
     with pytest.raises(pdefit.PdefitError, match="An exposure takes steps of the equations without events"):
         pdefit.Problem(Body(), jnp.ones(()), pdefit.instruments.Camera(exposure=0.1), events=BODY)
     with pytest.raises(pdefit.PdefitError, match="Collocation expects a solution without events"):
-        pdefit.optimizers.Collocation().on(objective(BODY))
+        pdefit.fit(objective(BODY), [pdefit.Stage(pdefit.optimizers.Collocation())])

@@ -255,6 +255,7 @@ class Settings:
             formulation=self.formulation,
             observe=self.observe,
             stages=() if self.stages.open else tuple(self.stages.stages),
+            events=bool(self.events),
             states=frozenset("node" for path in self.controls if path.split(".")[0] == "nodes"),
         )
 

@@ -129,8 +129,6 @@ def _begin(functional: AbstractObjective, pieces: int) -> CollocationResiduals:
         raise PdefitError("Collocation expects one recording as one trajectory (formulation=single)")
     if isinstance(functional.problem.system, AbstractConstrained):
         raise PdefitError("Collocation expects states without a constraint; use windows (stage.window) in its place")
-    if functional.problem.events is not None:
-        raise PdefitError("Collocation expects a solution without events; use windows (stage.window) in its place")
     times, *frames = mesh(functional.observations.ts[np.asarray(functional.layout.index)[0]], pieces)
     n = sum(np.size(x) for x in named_fields(functional.problem.y0).values())
     if _BLOCKS * times.size * n * (n + functional.controls.size) > _MOST_VALUES:
