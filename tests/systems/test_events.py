@@ -10,6 +10,9 @@ import pytest
 from jaxtyping import Array
 
 import pdefit
+from pdefit.integrate.forward_runs import Numerics, frames, states
+from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.systems.events import Events
 
 KA, KE = 1.5, 0.09
 # h; doses lie between them, at them, and at the start
@@ -165,8 +168,8 @@ BODY = [
     ("solver", "how"),
     [
         (pdefit.solvers.RK4(), {"dt": 0.25}),
-        (diffrax.Kvaerno3(), {"dt": 0.25}),
-        (diffrax.Tsit5(), {"steps": pdefit.Adaptive(1e-5, 1e-8)}),
+        (diffrax.Kvaerno3(), {"dt": 0.25, "adjoint": pdefit.adjoints.StoreAll()}),
+        (diffrax.Tsit5(), {"steps": pdefit.Adaptive(1e-5, 1e-8), "adjoint": pdefit.adjoints.StoreAll()}),
     ],
 )
 def test_gradients_agree_with_tangents_and_differences(solver, how):
@@ -285,3 +288,22 @@ def test_an_exposure_and_a_collocation_are_refused():
         pdefit.Problem(Body(), jnp.ones(()), pdefit.instruments.Camera(exposure=0.1), events=BODY)
     with pytest.raises(pdefit.PdefitError, match="Collocation expects a solution without events"):
         pdefit.fit(objective(BODY), [pdefit.Stage(pdefit.optimizers.Collocation())])
+
+
+def test_a_time_and_an_amount_are_parts_of_the_fingerprint():
+    def prints(time, amount):
+        return fingerprint(objective([E(time, "y", amount=amount)], unknown=False))
+
+    first, later, larger = prints(2.0, 1.0), prints(2.5, 1.0), prints(2.0, 1.5)
+    assert first["equations"] == later["equations"] == larger["equations"]
+    assert len({first["data"], later["data"], larger["data"]}) == 3
+
+
+def test_a_run_goes_on_with_the_events_of_a_record():
+    """States of blocks and forecasts are those of one solution."""
+    numerics = Numerics(pdefit.solvers.RK4(), 0.25, events=Events.along(BODY, TS))
+    whole = states(Body(), jnp.ones(()), TS, numerics, t0=0.0)
+    each = [float(y) for y in frames(Body(), jnp.ones(()), TS, numerics, t0=0.0, block=2)]
+    np.testing.assert_allclose(each, whole, rtol=1e-14)
+    after = states(Body(), whole[3], TS[3:], numerics, t0=float(TS[3]))
+    np.testing.assert_allclose(after, whole[3:], rtol=1e-14)
