@@ -283,6 +283,14 @@ def test_events_that_a_run_cannot_take_are_refused(events, how, why):
         pdefit.solve(Body(), jnp.ones(()), TS, dt=0.5, events=events, **how)
 
 
+def test_the_times_of_events_are_no_controls():
+    record = pdefit.Observations.build(TS, {"y": np.ones(6)}, sigma=0.1)
+    with pytest.raises(pdefit.PdefitError, match="'events.time' is no control: steps end at stated times"):
+        pdefit.Functional(
+            pdefit.Problem(Body(), jnp.ones(()), events=BODY), record, {"events": {"time": pdefit.Control()}}
+        )
+
+
 def test_an_exposure_and_a_collocation_are_refused():
     with pytest.raises(pdefit.PdefitError, match="An exposure takes steps of the equations without events"):
         pdefit.Problem(Body(), jnp.ones(()), pdefit.instruments.Camera(exposure=0.1), events=BODY)

@@ -90,9 +90,8 @@ class Stepper(AbstractStepper):
         if isinstance(system, AbstractReduced):
             reduced = dataclasses.replace(self, system=system.reduced())
         if self.events is not None:
-            times, sizes = (jax.vmap(TimeGrid.times_and_sizes) if grid.start.ndim > 1 else TimeGrid.times_and_sizes)(
-                grid
-            )
+            steps = TimeGrid.times_and_sizes if grid.start.ndim == 1 else jax.vmap(TimeGrid.times_and_sizes)
+            times, sizes = steps(grid)
             starts = jnp.where(sizes > 0, times, jnp.inf)
             reduced = dataclasses.replace(reduced, events=self.events.at_steps(starts.ravel(), jnp.max(sizes)))
         if not isinstance(method, AbstractPrepared) or grid.sizes is None:
