@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections import Counter
 from collections.abc import Sequence
 from operator import attrgetter
 
@@ -18,8 +19,8 @@ from pdefit.systems.capabilities import AbstractConstrained, AbstractMechanical
 from pdefit.systems.infused import infused
 from pdefit.systems.system import AbstractSystem
 
-# a time of an event that is that of an observation, as a part of the record; and the start of a step, which is a rounded
-# sum of steps, as a part of the largest one
+# distance of equal times, as a part of the record, and of an event from the start of its step, as a part of the largest step:
+# starts are rounded sums of steps
 _SAME = 1e-9
 
 
@@ -131,8 +132,8 @@ class Events(eqx.Module):
         row = np.repeat(np.arange(len(events)), [e.count for e in events])
         time = np.concatenate([e.times for e in events])
         resets, field = np.array([e.set is not None for e in events]), np.array([fields.index(e.state) for e in events])
-        at = [(float(t), fields[field[k]]) for t, k in zip(time, row, strict=True) if resets[k]]
-        if twice := [x for x in at if at.count(x) > 1]:
+        at = Counter((float(t), fields[field[k]]) for t, k in zip(time, row, strict=True) if resets[k])
+        if twice := [x for x, count in at.items() if count > 1]:
             raise PdefitError(f"{twice[0][1]} is set twice at {twice[0][0]:g}; leave one of these events out")
         length = np.array([e.length for e in events])
         amount = jax.device_put(np.array([e.value for e in events], float))
@@ -141,15 +142,21 @@ class Events(eqx.Module):
 
     @staticmethod
     def along(events: "Sequence[Event] | Events | None", ts: Float[np.ndarray, " K"]) -> "Events | None":
-        """The events of a trajectory; their times are replaced by equal times of its record `ts`, up to round-off.
+        """The events of a trajectory. Times that differ by round-off, also from those of its record `ts`, become equal.
 
         None stands for no events. Events before the start of the trajectory, which they would not change, are refused.
         """
         if (made := Events.of(events)) is None:
             return None
-        middles, near = (ts[1:] + ts[:-1]) / 2, _SAME * (ts[-1] - ts[0])
-        nearest = [(t, ts[np.searchsorted(middles, t)]) for t in (made.time, made.until)]
-        time, until = (np.where(np.abs(t - at) <= near, at, t) for t, at in nearest)
+        near = _SAME * (ts[-1] - ts[0])
+
+        def moved(t: np.ndarray, known: np.ndarray) -> np.ndarray:
+            at = known[np.searchsorted((known[1:] + known[:-1]) / 2, t)]
+            return np.where(np.abs(t - at) <= near, at, t)
+
+        both = moved(np.stack([made.time, made.until]), ts)
+        each = np.union1d(ts, both)
+        time, until = moved(both, each[np.diff(each, prepend=-np.inf) > near])
         if np.any(time < ts[0]):
             raise PdefitError(
                 f"The trajectory begins at t = {ts[0]:g}, after the event at {np.min(time):g}; begin there (times.start, "

@@ -114,6 +114,13 @@ def test_a_thousand_doses_at_any_times_count_once_each(dtype):
     np.testing.assert_array_equal(found, [np.sum(times < t - 1e-6) for t in ts])
 
 
+def test_times_that_differ_by_round_off_are_one():
+    """Periods add up to 0.30000000000000004, where a row and an observation say 0.3."""
+    twice = [pdefit.Event(0.0, "y", amount=1.0, every=0.1, count=6), pdefit.Event(0.5, "y", amount=10.0)]
+    ends = Events.along(twice, np.array([0.0, 0.3, 1.0])).ends(np.array([0.0, 0.3, 1.0]))
+    np.testing.assert_array_equal(ends, [0.1, 0.2, 0.4, 0.5])
+
+
 @pytest.mark.parametrize("solver", [pdefit.solvers.RK4(), pdefit.solvers.IMEX(), pdefit.solvers.ETDRK4()])
 def test_fields_with_linear_parts_take_doses_and_infusions(solver):
     system = Decay(pdefit.FourierGrid((4,), (1.0,)))
