@@ -142,7 +142,7 @@ class Events(eqx.Module):
 
     @staticmethod
     def along(events: "Sequence[Event] | Events | None", ts: Float[np.ndarray, " K"]) -> "Events | None":
-        """The events of a trajectory. Times that differ by round-off, also from those of its record `ts`, become equal.
+        """The events of a trajectory. Times that differ by round-off, also from times `ts` of its record, become equal.
 
         None stands for no events. Events before the start of the trajectory, which they would not change, are refused.
         """
