@@ -182,8 +182,8 @@ class Events(eqx.Module):
         k = jnp.searchsorted(starts, time)
         k = jnp.where(time - starts[k - 1] < starts[k] - time, k - 1, k)
         is_start = jnp.abs(starts[k] - time) <= _SAME * largest
-        # half the way to the steps beside it: a step is met once, however its start is rounded
-        first, last = (starts[k] + starts[k - 1]) / 2, (starts[k] + starts[k + 1]) / 2
+        # a quarter of the way to the steps beside it: a step, or the first half of one, is met once, however it is rounded
+        first, last = (starts[k] + (starts[k + i] - starts[k]) / 4 for i in (-1, 1))
         return eqx.tree_at(lambda e: (e.first, e.last), self, (jnp.where(is_start, first, jnp.inf), last))
 
     def check(self, system: AbstractSystem, y: PyTree) -> None:

@@ -12,6 +12,7 @@ from jaxtyping import Array
 import pdefit
 from pdefit.integrate.forward_runs import Numerics, frames, states
 from pdefit.inverse.objective.fingerprint import fingerprint
+from pdefit.lab.doctor._stepped_trajectory import SteppedTrajectory, steps_of, survey
 from pdefit.systems.events import Events
 
 KA, KE = 1.5, 0.09
@@ -322,3 +323,14 @@ def test_a_run_goes_on_with_the_events_of_a_record():
     np.testing.assert_allclose(each, whole, rtol=1e-14)
     after = states(Body(), whole[3], TS[3:], numerics, t0=float(TS[3]))
     np.testing.assert_allclose(after, whole[3:], rtol=1e-14)
+
+
+def test_the_doctor_takes_events_with_steps_and_with_halves_of_them():
+    functional = objective(BODY, unknown=False)
+    problem = functional.at(functional.theta0)
+    run, grid = SteppedTrajectory(functional, problem), functional.time_grid
+    found = [
+        float(jnp.sum(survey(run, problem.y0, steps_of(functional, 0, g))[1].misfit)) for g in (grid, grid.halved())
+    ]
+    np.testing.assert_allclose(found, value_of(functional), rtol=1e-4)
+    assert found[0] == pytest.approx(value_of(functional), rel=1e-12)

@@ -84,16 +84,29 @@ class Stepper(AbstractStepper):
         """
         return (self.system, y) if self.events is None else self.events.begin(self.system, t, h, y)
 
-    def prepared(self, grid):
-        method, system = method_of(self.solver), self.system
-        reduced = self
-        if isinstance(system, AbstractReduced):
-            reduced = dataclasses.replace(self, system=system.reduced())
-        if self.events is not None:
+    def timed(self, grid: TimeGrid) -> "Stepper":
+        """The stepper whose events know the steps of a time grid that begin with them.
+
+        **Arguments:** `grid`: the steps, of one trajectory or of a batch.
+        """
+        if self.events is None:
+            return self
+        if grid.frozen:
             steps = TimeGrid.times_and_sizes if grid.start.ndim == 1 else jax.vmap(TimeGrid.times_and_sizes)
             times, sizes = steps(grid)
             starts = jnp.where(sizes > 0, times, jnp.inf)
-            reduced = dataclasses.replace(reduced, events=self.events.at_steps(starts.ravel(), jnp.max(sizes)))
+        else:
+            # equal steps begin with events at the starts of intervals only; beside these lie a second and a last one
+            start, sizes, count = (jnp.asarray(x) for x in (grid.start, grid.step, grid.count))
+            each = zip((0, 1, count - 1), (0, 1, 2), strict=True)
+            starts = jnp.stack([jnp.where(count > least, start + k * sizes, jnp.inf) for k, least in each])
+        return dataclasses.replace(self, events=self.events.at_steps(starts.ravel(), jnp.max(sizes)))
+
+    def prepared(self, grid):
+        method, system = method_of(self.solver), self.system
+        reduced = self.timed(grid)
+        if isinstance(system, AbstractReduced):
+            reduced = dataclasses.replace(reduced, system=system.reduced())
         if not isinstance(method, AbstractPrepared) or grid.sizes is None:
             return reduced
         sizes = jnp.asarray(grid.sizes, jnp.float64)
