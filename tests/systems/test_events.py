@@ -201,7 +201,8 @@ def test_windows_that_begin_at_a_dose_take_it_once():
     assert value_of(windows) < 1e-6
     # at observations alone, steps stay equal
     at_nodes = [pdefit.Event(5.0, "y", amount=1.0), pdefit.Event(6.5, "y", rate=2.0, duration=5.5)]
-    assert not objective(at_nodes, formulation=pdefit.formulations.Segments(4.0)).time_grid.frozen
+    equal = objective(at_nodes, formulation=pdefit.formulations.Segments(4.0), truth=0.5)
+    assert not equal.time_grid.frozen and value_of(equal) < 1e-6
 
 
 def test_recordings_have_tables_of_their_own():
