@@ -112,6 +112,8 @@ from pdefit.lab.adjoint_study import compare as compare
 from pdefit.lab.doctor.diagnosis import Diagnosis as Diagnosis
 from pdefit.lab.doctor.doctor import doctor as doctor
 from pdefit.systems.diffusion_solve import diffusion_solve as diffusion_solve
+from pdefit.systems.events import Event as Event
+from pdefit.systems.events import Events as Events
 from pdefit.systems.fields import AbstractFieldSystem as AbstractFieldSystem
 from pdefit.systems.fields import field as field
 from pdefit.systems.fluxes import advect as advect

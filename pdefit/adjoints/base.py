@@ -127,6 +127,17 @@ class AbstractAdjoint(eqx.Module):
         """
 
 
+def demand_events(adjoint: AbstractAdjoint) -> None:
+    """Refuse an adjoint whose own steps would pass over events.
+
+    **Arguments:** `adjoint`: the adjoint of a run with events.
+    """
+    if adjoint.other_steps:
+        raise PdefitError(
+            f"{type(adjoint).__name__} solves the adjoint equation without events; use adjoint=checkpointed"
+        )
+
+
 def demand_tangents(adjoint: AbstractAdjoint) -> None:
     """Refuse an adjoint that cannot be differentiated forward."""
     if not adjoint.has_tangents:

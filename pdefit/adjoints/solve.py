@@ -1,5 +1,7 @@
 """The states of a system at given times, as a function that JAX differentiates."""
 
+from collections.abc import Sequence
+
 import diffrax
 import equinox as eqx
 import jax
@@ -16,6 +18,7 @@ from pdefit.integrate.loop.stable_step import settle
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid, stack_grids
 from pdefit.integrate.solvers.rk4 import RK4
+from pdefit.systems.events import Event, Events
 from pdefit.systems.system import AbstractSystem
 
 
@@ -30,6 +33,7 @@ def solve(
     steps: Adaptive | None = None,
     args: PyTree = None,
     adjoint: AbstractReverse | None = None,
+    events: Sequence[Event] | Events | None = None,
 ) -> PyTree:
     """Solution of an initial value problem: states at given times, differentiable in `system`, `y0` and `args`.
 
@@ -57,6 +61,7 @@ def solve(
     - `args`: exogenous inputs of the system.
     - `adjoint`: the algorithm of the reverse pass; default `Checkpointed()`, which stores about 2 sqrt(N) states of N
       steps in addition to the result. Continuous adjoints do not support `jax.jvp`.
+    - `events`: doses, infusions and resets.
     """
     demand_float64()
     if is_traced((ts, t0, dt)) or np.ndim(ts) != 1 or not np.size(ts):
@@ -66,15 +71,16 @@ def solve(
         )
     y0, ts, dt = promoted(y0, system), np.asarray(ts, np.float64), None if dt is None else float(dt)
     # steps are numbers, in which nothing is differentiated, and which a surrounding trace does not take up
-    here, state, inputs = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if is_traced(x) else x, (system, y0, args))
+    given = system, y0, args, (events := Events.along(events, ts if t0 is None else np.union1d(t0, ts)))
+    here, state, inputs, still = jax.tree.map(lambda x: jax.lax.stop_gradient(x) if is_traced(x) else x, given)
     with jax.ensure_compile_time_eval():
         if dt is not None and steps is None and is_traced((here, state, inputs)):
-            numerics = Numerics(settle([(here, state)], dt, solver or RK4()), dt, None, inputs)
+            numerics = Numerics(settle([(here, state)], dt, solver or RK4()), dt, None, inputs, still)
         else:
-            numerics = choose_numerics([(here, state)], solver, dt, steps, inputs)
+            numerics = choose_numerics([(here, state)], solver, dt, steps, inputs, still)
         grid = numerics.grid(here, state, ts, float(ts[0] if t0 is None else t0))
         adjoint = (adjoint or Checkpointed()).resolve_for([(here, state)], stack_grids([grid]), numerics.solver)
-    return _states(adjoint, Stepper(system, numerics.solver, args), y0, grid)
+    return _states(adjoint, Stepper(system, numerics.solver, args, None, events), y0, grid)
 
 
 @eqx.filter_jit

@@ -143,7 +143,8 @@ def sensitivity(
         except PdefitError as error:
             left_out.append(_effect(problem, name, None, None, str(error)))
     everything = [(p.system, p.y0) for pair in [(problem,), *perturbed.values()] for p in pair]
-    runs = _Runs(problem, ts, _stable_for_all(everything, choose_numerics(everything, solver, dt, steps, problem.args)))
+    numerics = choose_numerics(everything, solver, dt, steps, problem.args, problem.events)
+    runs = _Runs(problem, ts, _stable_for_all(everything, numerics))
     effects = []
     for k, (name, pair) in enumerate(perturbed.items()):
         said(k, len(perturbed), name)

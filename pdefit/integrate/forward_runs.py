@@ -19,6 +19,7 @@ from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid, edges_of, s
 from pdefit.integrate.loop.time_loop import store_all
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.systems.courses import Course, courses
+from pdefit.systems.events import Events
 from pdefit.systems.system import AbstractSystem
 
 
@@ -31,19 +32,21 @@ class Numerics(NamedTuple):
     - `dt`: the largest constant step, in the system's time unit.
     - `steps`: the tolerance of adaptive steps, which replace constant steps `dt`.
     - `args`: exogenous inputs of the system.
+    - `events`: doses, infusions and resets.
     """
 
     solver: diffrax.AbstractSolver
     dt: float
     steps: Adaptive | None = None
     args: PyTree = None
+    events: Events | None = None
 
     def stepper(self, system: AbstractSystem) -> Stepper:
         """Stepper of a system by this method."""
-        return Stepper(system, self.solver, self.args)
+        return Stepper(system, self.solver, self.args, None, self.events)
 
     def bends(self, system: AbstractSystem, y0: PyTree, ts: np.ndarray, t0: float) -> np.ndarray:
-        """Times at which steps end because of a bend or jump of an input, (B,).
+        """Times at which steps end because of an event, or a bend or jump of an input, (B,).
 
         **Arguments:** as in `grid`.
         """
@@ -54,7 +57,7 @@ class Numerics(NamedTuple):
         found = np.union1d(found, beside_jumps(system, y0, self.args, edges))
         if found.size and self.steps is None:
             refuse_stages_beyond(self.solver)
-        return found
+        return found if self.events is None else np.union1d(found, self.events.ends(edges_of(t0, ts)[0]))
 
     def _bends(self, inputs: Sequence[Course], ts: np.ndarray, t0: float) -> np.ndarray:
         """Bends of inputs at which steps end."""
@@ -80,12 +83,14 @@ class Numerics(NamedTuple):
         - `system`, `y0`: the equations and the state at t0, for which adaptive steps are chosen.
         - `ts` (I,): increasing times; the first may be t0 itself.
         - `t0`: the start time.
-        - `ends`: the bends of inputs in a longer record that contains this one; by default the bends in this record.
+        - `ends`: the times of `bends` for a longer record that contains this one; by default for this record.
         """
         ends = self.bends(system, y0, ts, t0) if ends is None else ends
         if self.steps is None:
             return constant_grid(t0, ts, self.dt, ends)
-        return adaptive_grid(system, y0, ts, solver=self.solver, steps=self.steps, t0=t0, args=self.args, ends=ends)
+        return adaptive_grid(
+            system, y0, ts, solver=self.solver, steps=self.steps, t0=t0, args=self.args, ends=ends, events=self.events
+        )
 
 
 def choose_numerics(
@@ -94,6 +99,7 @@ def choose_numerics(
     dt: float | None,
     steps: Adaptive | None,
     args: PyTree = None,
+    events: Events | None = None,
 ) -> Numerics:
     """Numerical method of forward runs, with all open choices made.
 
@@ -102,14 +108,14 @@ def choose_numerics(
     - `problems`: systems, each with a state. Constant steps are stable for all of them.
     - `solver`: the solver; `None` is RK4.
     - `dt`: the step; `None` is 0.8 of the largest stable step, or as in `choose_steps` if a system states none.
-    - `steps`, `args`: as in `Numerics`.
+    - `steps`, `args`, `events`: as in `Numerics`.
     """
     demand_values([(system, (y0, args)) for system, y0 in problems])
     solver = RK4() if solver is None else solver
     if steps is not None:
         steps.refuse_dt(dt)
-        return Numerics(settle(problems, None, solver), np.inf, steps, args)
-    return Numerics(*choose_steps(problems, dt, solver, args=args), None, args)
+        return Numerics(settle(problems, None, solver), np.inf, steps, args, events)
+    return Numerics(*choose_steps(problems, dt, solver, args=args), None, args, events)
 
 
 def _run(stepper: Stepper, y0: PyTree, grid: TimeGrid) -> PyTree:

@@ -16,7 +16,7 @@ from pdefit.data.units import unit_in_system
 from pdefit.systems.coordinates import FieldCoords
 
 # the parts of a problem beside its system, by their names in controls
-PARTS = ("y0", "observe", "nodes", "args")
+PARTS = ("y0", "observe", "nodes", "args", "events")
 
 
 class AbstractSystem(eqx.Module):

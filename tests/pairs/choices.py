@@ -53,6 +53,8 @@ _LM, _CG = pdefit.optimizers.LevenbergMarquardt(), pdefit.optimizers.GaussNewton
 _BY_PREDICTION = pdefit.Stage(pdefit.optimizers.LBFGS(), reweight=ByPrediction({}))
 _WINDOWS = "formulation=segments", "formulation.length=1.0"
 _SEGMENTS = pdefit.formulations.Segments(1.0)
+# at a frame, which windows begin at, and between frames
+_DOSES = "{time: 1, state: u, amount: 2000}, {time: 0.47, state: u, amount: 1500, duration: 0.85}"
 _HEAT = "times: [0, 0.3, 0.31, 0.81, 0.82, 2], values: [0, 0, 4000, 4000, 0, 0]"
 _CONTINUOUS = pdefit.adjoints.Backsolve, pdefit.adjoints.Interpolating
 _DISCRETE = (
@@ -136,6 +138,7 @@ AXES: dict[str, dict[str, Choice]] = {
         "unknown": Choice(("+controls.y0={u: {guess: data, scale: 1e4}}",), {"states": frozenset({"initial"})}),
         "before": Choice(("times.start=0.0",), {"begins_before": True}),
     },
+    "events": {"none": Choice(), "doses": Choice((f"events=[{_DOSES}]",), {"events": True})},
 }
 PLAIN: Chosen = {axis: next(iter(names)) for axis, names in AXES.items()}
 

@@ -15,6 +15,8 @@ START = 1e4 * (1 + 0.5 * np.cos(2 * np.pi * X))
 TIMES = np.linspace(0.0, STOP, 17)
 # a pulse of heat, between frames
 PULSE = {"times": [0.0, 0.3, 0.31, 0.81, 0.82, 2.0], "values": [0.0, 0.0, 4e3, 4e3, 0.0, 0.0]}
+# a dose, and an infusion from a time to another
+DOSE, INFUSION = (1.0, 2e3), (0.47, 0.47 + 0.85, 1.5e3 / 0.85)
 POINTS = np.array([0.1, 0.35, 0.52, 0.71, 0.93])
 GAIN, OFFSET, BLUR, SHARE = 2.0, 500.0, 0.08, 0.25
 
@@ -24,14 +26,19 @@ def _laplacian() -> np.ndarray:
     return CELLS**2 * (np.roll(one, 1, 0) + np.roll(one, -1, 0) - 2 * one)
 
 
-def states(theta: np.ndarray, y0: np.ndarray, ts: np.ndarray, pulse: bool) -> np.ndarray:
+def states(theta: np.ndarray, y0: np.ndarray, ts: np.ndarray, pulse: bool, doses: bool) -> np.ndarray:
     """The states at times, the first of which is that of y0, without any step: exponentials of matrices."""
     rates = theta[0] * _laplacian() - theta[1] * np.eye(CELLS)
     # the heat is linear between knots, so it and its slope are two more unknowns
-    ends = np.union1d(ts, [t for t in PULSE["times"] if pulse and ts[0] < t < ts[-1]])
+    inside = [*PULSE["times"] * pulse, *(DOSE[0], *INFUSION[:2]) * doses]
+    ends = np.union1d(ts, [t for t in inside if ts[0] < t < ts[-1]])
     y, kept = np.asarray(y0, float), [y0]
     for a, b in zip(ends[:-1], ends[1:], strict=True):
-        low, high = np.interp([a, b], PULSE["times"], PULSE["values"]) if pulse else (0.0, 0.0)
+        low, high = np.interp([a, b], PULSE["times"], PULSE["values"]) if pulse else np.zeros(2)
+        if doses and INFUSION[0] <= a < INFUSION[1]:
+            low, high = low + INFUSION[2], high + INFUSION[2]
+        # a frame at that time was kept before
+        y = y + DOSE[1] * (doses and a == DOSE[0])
         whole = np.zeros((CELLS + 2, CELLS + 2))
         whole[:CELLS, :CELLS], whole[:CELLS, CELLS], whole[CELLS, CELLS + 1] = rates, 1.0, 1.0
         y = (expm(whole * (b - a)) @ np.concatenate([y, [low, (high - low) / (b - a)]]))[:CELLS]
@@ -65,7 +72,8 @@ class Rod:
 
     def __init__(self, chosen: dict[str, str], seed: int = 0):
         self.instrument, self.noise = chosen["instrument"], chosen["noise"]
-        self.pulse, self.before = chosen["steps"] == "jumps", chosen["start"] == "before"
+        self.heated = chosen["steps"] == "jumps", chosen["events"] == "doses"
+        self.before = chosen["start"] == "before"
         self.free = chosen["start"] == "unknown" or chosen["formulation"] == "nodes"
         self.windows = chosen["formulation"] == "windows"
         # one interval earlier
@@ -76,7 +84,7 @@ class Rod:
 
     def predicted(self, theta: np.ndarray, y0: np.ndarray) -> np.ndarray:
         """The values that are compared with the data."""
-        whole = states(theta, y0, TIMES, self.pulse)
+        whole = states(theta, y0, TIMES, *self.heated)
         return seen(whole[1:] if self.before else whole, self.instrument)
 
     def write(self, path: Path) -> Path:
@@ -93,7 +101,7 @@ class Rod:
         parts, first = [], len(TIMES) - len(self.ts)
         for a in range(0, 16, 8):
             begin = START if a < first else self._state(a - first)
-            y = seen(states(theta, begin, TIMES[a : a + 9], self.pulse), self.instrument)[1:]
+            y = seen(states(theta, begin, TIMES[a : a + 9], *self.heated), self.instrument)[1:]
             frames = slice(a + 1 - first, a + 9 - first)
             parts.append((y - self.values[frames]) / deviation[frames])
         return np.concatenate(parts).ravel()

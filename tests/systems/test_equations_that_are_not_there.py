@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import pdefit
@@ -30,14 +29,8 @@ def test_rates_see_the_present_state_only():
     assert [*inspect.signature(pdefit.AbstractSystem.vector_field).parameters] == ["self", "t", "y", "args"]
 
 
-def test_a_dose_is_a_short_infusion():
-    assert not {"events", "doses", "jumps"} & {*inspect.signature(pdefit.simulate).parameters}
-    dose, width, ts = 3.0, 0.2, np.array([0.0, 1.0, 4.0])
-    pulse = pdefit.TimeSeries([0.0, width / 2, width], [0.0, 2 * dose / width, 0.0], method="linear")
-    found = pdefit.simulate(Body(), jnp.zeros(()), ts, dt=0.5, args=pulse)
-    at_once = dose * np.exp(-0.5 * (ts[1:] - width / 2))
-    # a triangle of this width differs from a dose at its middle by (k w)^2 / 48 = 2e-4
-    np.testing.assert_allclose(found.values["y"][1:], at_once, rtol=3e-4)
+def test_an_event_has_a_stated_time():
+    assert not {"when", "trigger", "condition"} & {*inspect.signature(pdefit.Event).parameters}
 
 
 def test_equations_have_no_noise():

@@ -61,7 +61,7 @@ def _plain(cfg: DictConfig) -> dict[str, Any]:
 
 
 # sections in which a recording may differ from the others
-SECTIONS = ("data", "twin", "times", "system", "initial", "args", "observe", "holdout")
+SECTIONS = ("data", "twin", "times", "system", "initial", "args", "events", "observe", "holdout")
 # names of recordings are those of folders
 _NAME = re.compile(r"\w[\w.-]*")
 _EXAMPLE = "a list of files, the axis of one file along which they lie, or NAME: {data: {path: FILE}}"

@@ -28,6 +28,7 @@ from pdefit._util.expected import (
 from pdefit._util.memory import size_in_bytes
 from pdefit.adjoints.base import AbstractAdjoint
 from pdefit.cli.config._controls import ControlSettings, read_controls
+from pdefit.cli.config._events import EXPECTED, read_events
 from pdefit.cli.config._reader import make, read_section
 from pdefit.cli.config._system import SystemSettings, read_system
 from pdefit.cli.config.sources import DataSettings, Initial, Reference, Solver, Times, TwinSettings, read_initial
@@ -44,6 +45,7 @@ from pdefit.inverse.problem.instrument import AbstractObservationOperator
 from pdefit.inverse.shooting.formulation import AbstractFormulation
 from pdefit.inverse.uncertainty.quantities import read_formulas
 from pdefit.systems.coordinates import FieldCoords
+from pdefit.systems.events import Event
 from pdefit.systems.terms.expression import Expression
 
 
@@ -212,6 +214,7 @@ class Settings:
     system: Annotated[SystemSettings, Read(read_system, "the name of one, as pdefit list systems prints them")]
     initial: Annotated[Initial, Read(read_initial)]
     args: eqx.Module | None
+    events: Annotated[tuple[Event, ...], Read(read_events, EXPECTED)]
     observe: AbstractObservationOperator
     solver: Solver
     steps: Adaptive | None
@@ -256,6 +259,7 @@ class Settings:
             formulation=self.formulation,
             observe=self.observe,
             stages=() if self.stages.open else tuple(self.stages.stages),
+            events=bool(self.events),
             states=frozenset("node" for path in self.controls if path.split(".")[0] == "nodes"),
         )
 

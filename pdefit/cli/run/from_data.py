@@ -81,7 +81,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         return jax.tree.map(lambda x: x[0], node_states(problem, located, np.zeros(1, int)))
 
     y0, prepared, moved = initial_state(settings.initial, settings.seed, system, first_frame, args)
-    problem, still = following(settings, Problem(system, y0, observe, args=args))
+    problem, still = following(settings, Problem(system, y0, observe, args=args, events=settings.events))
     return Source(
         problem,
         observations,
@@ -92,7 +92,7 @@ def from_data(settings: Settings, data: DataSettings) -> Source:
         unstated=data.unstated,
         sigma_exact=data.certain,
         prepared=prepared,
-        assumed=(*assumed, *_beginning(settings, problem, observations)),
+        assumed=(*assumed, *_beginning(settings, problem, observations), *about_events(problem, observations)),
         remarks=(*remarks, *moved, *still),
         truth=None if data.true_values is None else problem_at(problem, data.true_values),
     )
@@ -108,6 +108,21 @@ def _beginning(settings: Settings, problem: Problem, record: Observations) -> tu
     if settings.times.start is not None or settings.initial == "data" or ts[0] == 0 or "y0" in settings.controls:
         return ()
     return (f"start: the trajectory begins at the first frame, t = {begin}; set times.start for another time",)
+
+
+def about_events(problem: Problem, record: Observations) -> tuple[str, ...]:
+    """Remark on the number and the times of events; empty without events.
+
+    **Arguments:** `problem`: the problem; `record`: its observations.
+    """
+    if (events := problem.events) is None:
+        return ()
+    begin, end = (f"{t:g}{with_space(problem.system.time_unit)}" for t in (events.time.min(), events.time.max()))
+    late = int(np.sum(events.time >= record.ts[-1]))
+    after = f", {late} not before the last frame" if late else ""
+    return (
+        f"events: {events.time.size} of {', '.join(events.fields)}, from t = {begin} to {end}{after}; steps end there",
+    )
 
 
 def _as_compared(

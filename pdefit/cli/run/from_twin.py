@@ -30,6 +30,7 @@ from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.problem.twin import Twin
 from pdefit.inverse.shooting.formulation import Single
 from pdefit.inverse.shooting.trajectories import frozen_steps
+from pdefit.systems.events import Events
 from pdefit.systems.system import AbstractSystem
 from pdefit.systems.terms.base import AbstractTerm
 
@@ -44,7 +45,8 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
     span = float(ts[-1] - ts[0])
     # constant steps unless others are given, whatever the model has
     solver = given.solver or suitable_solver(truth, fine, span, args)
-    twin = Twin(truth, solver, given.dt, given.refine, given.noise, given.seed, given.steps)
+    events = Events.along(settings.events, ts)
+    twin = Twin(truth, solver, given.dt, given.refine, given.noise, given.seed, given.steps, events)
     try_step(truth, fine, solver, "twin.solver", args)
     check_memory(ts.size, fine)
     observe = settings.observe.on(system).with_system(system)
@@ -57,7 +59,7 @@ def from_twin(settings: Settings, given: TwinSettings) -> Source:
         if root in PARTS and root != "nodes" or hasattr(truth, root) and _alike(system, truth, root)
     )
     start = jax.tree.map(lambda x: jnp.asarray(np.asarray(x)), eqx.filter_jit(twin.averaged)(fine))
-    problem = Problem(_with_truth(system, truth, paths, given.refine), start, observe, args=args)
+    problem = Problem(_with_truth(system, truth, paths, given.refine), start, observe, args=args, events=events)
     problem, still = following(settings, problem)
     method, chosen, step = None, None, given.dt
     if given.steps is not None:
@@ -152,6 +154,6 @@ def kept_film(twin: Twin, y0: PyTree, ts: np.ndarray, args: PyTree) -> PyTree:
 
     **Arguments:** as in `Twin.film`.
     """
-    made_of = origin(f"{twin.steps or twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args)
+    made_of = origin(f"{twin.steps or twin.dt} {twin.refine}", twin.system, twin.solver, y0, ts, args, twin.events)
     name, tell = type(twin.system).__name__, partial(warn, Console())
     return cached_tree("films", name, made_of, y0, lambda: twin.film(y0, ts, args), tell)[0]

@@ -28,6 +28,7 @@ from pdefit.inverse.problem.problem import Problem
 from pdefit.output.store.fields import FieldsFile
 from pdefit.output.store.summary import Summary
 from pdefit.systems.capabilities import AbstractConservative, AbstractExact
+from pdefit.systems.events import Events
 from pdefit.systems.system import AbstractSystem
 
 # entries of summary.json
@@ -55,12 +56,13 @@ def _simulate(job: Job, draw: Draw) -> None:
     y0, _, _ = initial_state(settings.initial, settings.seed, system, None, settings.args)
     y0, args = cast(y0, settings.dtype), cast(settings.args, settings.dtype)
     ts = frame_times(settings.times)
-    problem = Problem(system, y0, settings.observe, args=args)
+    events = Events.along(settings.events, ts)
+    problem = Problem(system, y0, settings.observe, args=args, events=events)
     choice = choose_method(settings, problem, float(ts[-1] - ts[0]))
     if choice.reason:
         console.print(choice.reason, highlight=False)
     try_step(system, y0, choice.solver, "solver", args)
-    numerics = choose_numerics([(system, y0)], choice.solver, settings.dt, choice.steps, args)
+    numerics = choose_numerics([(system, y0)], choice.solver, settings.dt, choice.steps, args, events)
     for remark in numerics.passed(system, y0, ts).remarks:
         console.print(f"[yellow]{escape(remark)}[/]", highlight=False)
     axes, store, state = film_axes(problem), settings.store, y0

@@ -30,6 +30,7 @@ from pdefit.integrate.loop.time_grid import TimeGrid, edges_of, frozen_grid
 from pdefit.integrate.loop.time_loop import precision, store_all
 from pdefit.integrate.solvers.method import embedded_method_of
 from pdefit.systems.courses import courses
+from pdefit.systems.events import Events
 from pdefit.systems.system import AbstractSystem
 
 # a pass accepts errors up to ACCEPTED of the tolerance and aims at AIM: frozen steps serve other parameters too, whose
@@ -52,6 +53,7 @@ def adaptive_grid(
     t0: float,
     args: PyTree = None,
     ends: np.ndarray | None = None,
+    events: Events | None = None,
 ) -> TimeGrid:
     """Time grid of an adaptive pass; its steps are then frozen.
 
@@ -64,7 +66,8 @@ def adaptive_grid(
     - `steps`: the tolerance.
     - `t0`: the start time of the pass.
     - `args`: exogenous inputs of the system.
-    - `ends`: further times at which steps end; by default the bends of inputs, and times beside jumps.
+    - `ends`: further times at which steps end; by default events, the bends of inputs, and times beside jumps.
+    - `events`: doses, infusions and resets.
     """
     embedded_method_of(solver)  # refused here, before anything is compiled
     demand_values([(system, y0)])
@@ -74,8 +77,9 @@ def adaptive_grid(
     if ends is None:
         ends = bends(observed, np.inf, courses(system, y0, args, t0, observed[-1]))
         ends = np.union1d(ends, beside_jumps(system, y0, args, np.union1d(observed, ends)))
+        ends = ends if events is None else np.union1d(ends, events.ends(observed))
     edges = np.union1d(observed, ends[(ends > observed[0]) & (ends < observed[-1])])
-    stepper = Stepper(system, solver, args)
+    stepper = Stepper(system, solver, args, None, events)
     state = _begin(stepper, steps, y0, jnp.asarray(edges))
     longest = longest_step(system, y0, solver)
     longest = jnp.asarray(longest if steps.dtmax is None else min(longest, steps.dtmax))
@@ -147,8 +151,10 @@ def _advance(
         # the last two steps before an observation share what is left, so that none is tiny
         last = wanted >= left * (1 - 1e-9)
         h = jnp.where(last, left, jnp.where(2 * wanted > left, left / 2, wanted))
-        y, error = method.step_with_error(stepper.system, s.t.astype(dtype), h.astype(dtype), s.y, stepper.args)
-        norm = steps.error(error, s.y, y)
+        # the start of an interval is the time of an event to the bit
+        system, begin = stepper.begun(s.t, h, s.y)
+        y, error = method.step_with_error(system, s.t.astype(dtype), h.astype(dtype), begin, stepper.args)
+        norm = steps.error(error, begin, y)
         # a step that is not finite is rejected, and reduced
         good = norm <= ACCEPTED
         factor = jnp.clip((AIM / jnp.maximum(norm, 1e-12)) ** (1 / method.estimate_order), _SHRINK, _GROW)
@@ -199,9 +205,12 @@ class _LargestError(AbstractStepper):
 
     def __call__(self, t, h, carry):
         (y, worst), _ = carry
-        system, solver, args = self.stepper.system, self.stepper.solver, self.stepper.args
-        after, error = embedded_method_of(solver).step_with_error(system, t, h, y, args)
-        return (after, jnp.maximum(worst, self.steps.error(error, y, after))), None
+        system, begin = self.stepper.begun(t, h, y)
+        after, error = embedded_method_of(self.stepper.solver).step_with_error(system, t, h, begin, self.stepper.args)
+        return (after, jnp.maximum(worst, self.steps.error(error, begin, after))), None
+
+    def prepared(self, grid):
+        return _LargestError(self.stepper.prepared(grid), self.steps)
 
 
 @eqx.filter_jit
@@ -222,7 +231,7 @@ def step_error(
     def worst(y0: PyTree, grid: TimeGrid) -> Array:
         inputs = np.zeros(grid.intervals + grid.observes_start)
         (_, largest), _ = store_all(
-            _LargestError(stepper, steps), (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs
+            _LargestError(stepper, steps).prepared(grid), (y0, jnp.zeros(())), grid, lambda y, _: jnp.zeros(()), inputs
         )
         return largest
 

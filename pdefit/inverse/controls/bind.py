@@ -144,6 +144,7 @@ def at_guesses(
 ) -> Problem:
     """The problem with all declared arrays at their guesses."""
     guessed, states, observations = problem, ("y0", "nodes"), observations.from_first_frame
+    events = problem.events
     hidden: list[str] = []
     # states last, which are seen through the instrument and the inputs that are guessed
     for path, control in sorted(declarations, key=lambda one: one[0].split(".")[0] in states):
@@ -152,14 +153,14 @@ def at_guesses(
         if control.guess is not None:
             # what numbers make of a state is known by their guesses alone: a twin holds the truth
             system = guessed.system if path.split(".")[0] in states else problem.system
-            so_far = Problem(system, problem.y0, guessed.observe, problem.nodes, guessed.args)
+            so_far = Problem(system, problem.y0, guessed.observe, problem.nodes, guessed.args, events=events)
             guess = control.guess.value(nominal, path, key, observations, so_far)
             if guess is None:
                 hidden.append(path)
             else:
                 guessed = eqx.tree_at(where, guessed, jnp.asarray(guess, nominal.dtype))
     if hidden:
-        so_far = Problem(guessed.system, problem.y0, guessed.observe, problem.nodes, guessed.args)
+        so_far = Problem(guessed.system, problem.y0, guessed.observe, problem.nodes, guessed.args, events=events)
         driven = eqx.tree_at(lambda p: p.y0, problem, driven_state(so_far, observations))
         for where in (leaf(problem, path) for path in hidden):
             guessed = eqx.tree_at(where, guessed, where(driven))

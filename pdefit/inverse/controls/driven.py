@@ -10,7 +10,7 @@ from jaxtyping import Array, Int, PyTree
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.stable_step import choose_steps
 from pdefit.integrate.loop.stepper import Stepper
-from pdefit.integrate.loop.time_grid import TimeGrid, constant_grid
+from pdefit.integrate.loop.time_grid import NO_BENDS, TimeGrid, constant_grid
 from pdefit.integrate.loop.time_loop import store_all
 from pdefit.integrate.solvers.rk4 import RK4
 from pdefit.inverse.problem.nudging import nudge_of
@@ -60,8 +60,9 @@ def driven_state(problem: Problem, observations: Observations) -> PyTree:
     for _ in range(_ROUNDS):
         y0 = nudge(jnp.asarray(nudge.ts[0]), jnp.ones(()), jax.tree.unflatten(tree, fields))
         solver, dt = choose_steps([(problem.system, y0)], None, RK4(), args=problem.args)
-        stepper = Stepper(problem.system, solver, problem.args, nudge)
-        states = _followed(stepper, y0, constant_grid(float(ts[0]), ts, dt), cells)
+        stepper = Stepper(problem.system, solver, problem.args, nudge, problem.events)
+        ends = NO_BENDS if problem.events is None else problem.events.ends(ts)
+        states = _followed(stepper, y0, constant_grid(float(ts[0]), ts, dt, ends), cells)
         fields = jax.tree.leaves(y0)
         for i, (is_shown, x, values) in enumerate(zip(shown, fields, states, strict=True)):
             if not is_shown:

@@ -25,6 +25,10 @@ def leaf(problem: Problem, path: str) -> Callable[[Problem], Array]:
     if not eqx.is_inexact_array(node):
         raise PdefitError(f"'{path}' is not an array; name one of its leaves: {', '.join(_children(node)) or 'none'}")
     root, *rest = path.split(".")
+    if root == "events" and rest != ["amount"]:
+        raise PdefitError(
+            f"'{path}' is no control: steps end at stated times; of events the amounts can be (events.amount)"
+        )
     return _Leaf(root, tuple(rest))
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import diffrax
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_tangents
+from pdefit.adjoints.base import AbstractAdjoint, Checkpointed, demand_events, demand_tangents
 from pdefit.integrate.solvers.method import embedded_method_of
 from pdefit.inverse.fit.drivers import AbstractDriver, Hosted, Traced
 from pdefit.inverse.fit.stages import Stage
@@ -42,6 +42,7 @@ class Choices:
     - `stages`: the stages; empty for an automatic choice.
     - `states`: the kinds of the unknown states, `initial` and `node`.
     - `begins_before`: whether trajectories begin before the first frame.
+    - `events`: whether the state has doses or resets.
     """
 
     kinds: frozenset[Kind] = frozenset()
@@ -57,6 +58,7 @@ class Choices:
     stages: tuple[Stage, ...] = ()
     states: frozenset[str] = frozenset()
     begins_before: bool = False
+    events: bool = False
 
     @staticmethod
     def of(objective: AbstractObjective, stages: Sequence[Stage] = (), *kinds: Kind, **known: Any) -> "Choices":
@@ -76,6 +78,7 @@ class Choices:
             observe=objective.problem.observe,
             stages=tuple(stages),
             states=frozenset(c.kind for c in objective.controls.states.items),
+            events=objective.problem.events is not None,
             **known,
         )
 
@@ -134,6 +137,10 @@ def _of_one_fit(c: Choices) -> Iterator[str]:
             f"{type(c.adjoint).__name__} is a continuous adjoint, whose gradient errs as the steps do, and steps of "
             f"{type(c.solver).__name__} that are left open are long; use adjoint=checkpointed, or set dt, or steps=adaptive"
         )
+    if c.events:
+        yield from _message(demand_events, c.adjoint)
+    if c.events and any(isinstance(stage.optimizer, Collocation) for stage in c.stages):
+        yield "Collocation expects a solution without events; use windows (stage.window) in its place"
     hosted = isinstance(c.driver, Hosted)
     if hosted and c.kinds & {"recordings", "members"}:
         yield "Hosted evaluates one recording; use Traced for many, with batch=Loop() if memory is short"

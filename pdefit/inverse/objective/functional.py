@@ -223,7 +223,7 @@ class Functional(AbstractRecord):
         if self.steps is None:
             raise PdefitError("Constant steps have no tolerance; give the functional steps=pdefit.Adaptive()")
         problem, runner = self.at(theta), self.runner
-        stepper = Stepper(problem.system, runner.solver, problem.args)
+        stepper = Stepper(problem.system, runner.solver, problem.args, None, problem.events)
         return step_error(stepper, self.starts(problem), self.layout.time_grid, self.steps, runner.batch)
 
     def guessing(self, theta):
@@ -231,4 +231,4 @@ class Functional(AbstractRecord):
 
     def numerics(self, problem: Problem) -> Numerics:
         """The functional's numerical method for forward runs of a problem, with the problem's exogenous inputs."""
-        return Numerics(self.runner.solver, self.dt, self.steps, problem.args)
+        return Numerics(self.runner.solver, self.dt, self.steps, problem.args, problem.events)

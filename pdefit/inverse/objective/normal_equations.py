@@ -184,7 +184,7 @@ class Tangents(eqx.Module):
             (y, dys), total = fold(each, begin, grid, summed_in_turn, inputs, state.total, each.through)
             return TangentState(y, stacked(dys), total)
 
-        if twin is None and goes_in_turn(runner.solver, state.states, k):
+        if twin is None and stepper.events is None and goes_in_turn(runner.solver, state.states, k):
             return runner.batch(trajectory_in_turn, state, schedule.time_grid, schedule.inputs)
         return runner.batch(trajectory, state, schedule.time_grid, schedule.inputs)
 

@@ -12,12 +12,13 @@ from jaxtyping import Array, Int, PyTree
 
 from pdefit._util.errors import PdefitError
 from pdefit._util.program import values_of
-from pdefit._util.trees import is_traced, taken
+from pdefit._util.trees import is_traced, taken, with_parts
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.batch import AbstractBatch, Vmap
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.shooting.formulation import Layout
+from pdefit.systems.events import alike
 
 # the parts that must be alike, compared one by one so that an error can name the one that is not
 _ALIKE = {
@@ -274,6 +275,8 @@ def _alike_all(functionals: Sequence[Functional], extents: Sequence[Extent]) -> 
         )
     grids = _alike_grids([f.time_grid for f in functionals])
     padded = [_padded(f, most, grid) for f, grid in zip(functionals, grids, strict=True)]
+    events = alike([f.problem.events for f in functionals])
+    padded = [with_parts(f, lambda f: f.problem.events, e) for f, e in zip(padded, events, strict=True)]
     for name, what in _ALIKE.items():
         parts = [attrgetter(name)(f) for f in padded]
         for e, part in enumerate(parts):

@@ -94,7 +94,7 @@ class TrajectoryRunner(eqx.Module):
 
     def stepper(self, problem: Problem) -> Stepper:
         """Stepper of a problem with this solver."""
-        return Stepper(problem.system, self.solver, problem.args, problem.nudge)
+        return Stepper(problem.system, self.solver, problem.args, problem.nudge, problem.events)
 
     def __call__(
         self,

@@ -1,5 +1,6 @@
 """The inverse problem: everything that may hold an unknown, in one pytree."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import equinox as eqx
@@ -7,6 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from pdefit._util.errors import PdefitError
 from pdefit._util.trees import named_fields, promoted
 from pdefit.data.observations import Observations
 from pdefit.integrate.loop.nudge import Nudge
@@ -14,6 +16,7 @@ from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractConstrained
 from pdefit.systems.coordinates import FieldCoords
+from pdefit.systems.events import Event, Events
 from pdefit.systems.initial import OwnInitial, Steady
 from pdefit.systems.system import AbstractSystem
 
@@ -35,6 +38,7 @@ class Problem(eqx.Module):
     - `nudge`: the relaxation of the trajectory towards the data; default None. The formulation sets it.
     - `initial`: the rule by which the initial state follows the parameters: `OwnInitial()` if the system's `init` depends
       on an unknown parameter, or `Steady()`. Its state replaces `y0`. Default None: `y0` as given.
+    - `events`: doses, infusions and resets, a list of `pdefit.Event`; default None.
     """
 
     system: AbstractSystem
@@ -44,6 +48,7 @@ class Problem(eqx.Module):
     args: PyTree
     nudge: Nudge | None
     initial: Steady | OwnInitial | None
+    events: Events | None
 
     def __init__(
         self,
@@ -54,10 +59,17 @@ class Problem(eqx.Module):
         args: PyTree = None,
         nudge: Nudge | None = None,
         initial: Steady | OwnInitial | None = None,
+        events: Sequence[Event] | Events | None = None,
     ):
         self.system, self.y0, self.nodes = system, promoted(y0, system), nodes
         self.args, self.nudge, self.initial = args, nudge, initial
-        self.observe = (observe or ObserveAll()).on(system)
+        self.observe, self.events = (observe or ObserveAll()).on(system), Events.of(events)
+        if self.events is not None:
+            self.events.check(system, y0)
+            if self.observe.takes_state:
+                raise PdefitError(
+                    "An exposure takes steps of the equations without events; set exposure to 0, or leave out events"
+                )
 
     @property
     def instrument(self) -> AbstractObservationOperator:

@@ -1,7 +1,7 @@
 """Simulated records and twin experiments: data from a model with known parameters."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import diffrax
@@ -20,6 +20,7 @@ from pdefit.integrate.forward_runs import choose_numerics, frames, states
 from pdefit.integrate.loop.time_loop import precision
 from pdefit.inverse.problem.instrument import AbstractObservationOperator, ObserveAll
 from pdefit.systems.capabilities import AbstractRefinable
+from pdefit.systems.events import Event, Events
 from pdefit.systems.system import AbstractSystem
 
 
@@ -34,6 +35,7 @@ def simulate(
     observe: AbstractObservationOperator | None = None,
     positions: Mapping[str, ArrayLike] | None = None,
     args: PyTree = None,
+    events: Sequence[Event] | Events | None = None,
 ) -> Observations:
     """Noise-free observations of the solution that starts from y0 at ts[0].
 
@@ -53,10 +55,11 @@ def simulate(
     - `observe`: the instrument; by default it observes the whole state.
     - `positions`: the coordinates, (n, d) or (T, n, d), of variables observed at points (`At`).
     - `args`: exogenous inputs of the system and of the instrument.
+    - `events`: doses, infusions and resets.
     """
     demand_float64()
     y0, ts = promoted(y0, system), np.asarray(ts, np.float64)
-    numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
+    numerics = choose_numerics([(system, y0)], solver, dt, steps, args, Events.along(events, ts))
     film = states(system, y0, ts, numerics, t0=float(ts[0]))
     instrument = (observe or ObserveAll()).on(system).with_system(system)
     where = {name: np.broadcast_to(x, (ts.size, *np.shape(x)[-2:])) for name, x in (positions or {}).items()}
@@ -80,6 +83,7 @@ class Twin:
     - `noise`: the standard deviation of the noise, as a fraction of each variable's range over the record; default 0.
     - `seed`: the seed of the noise; default 0.
     - `steps`: adaptive steps of the truth in place of `dt`.
+    - `events`: doses, infusions and resets.
     """
 
     system: AbstractSystem
@@ -89,6 +93,7 @@ class Twin:
     noise: float = 0.0
     seed: int = 0
     steps: Adaptive | None = None
+    events: Events | None = None
 
     def record(
         self, y0: PyTree, ts: np.ndarray, observe: AbstractObservationOperator, args: PyTree = None
@@ -110,7 +115,9 @@ class Twin:
 
         **Arguments:** as in `record`.
         """
-        numerics = choose_numerics([(self.system, y0)], self.solver, self.dt, self.steps, args)
+        numerics = choose_numerics(
+            [(self.system, y0)], self.solver, self.dt, self.steps, args, Events.along(self.events, ts)
+        )
         averaged = eqx.filter_jit(self.averaged)
         # the film may be longer than what is fitted, which is all that a device must hold
         film = [jax.tree.map(np.asarray, averaged(y)) for y in frames(self.system, y0, ts, numerics, t0=float(ts[0]))]

@@ -24,6 +24,7 @@ from pdefit.inverse.problem.problem import Problem
 from pdefit.inverse.shooting.formulation import AbstractFormulation, Layout
 from pdefit.inverse.shooting.nodes import check_free, node_path
 from pdefit.systems.courses import Course, courses
+from pdefit.systems.events import Events
 
 # a step in search space that shows which inputs depend on unknowns
 _MOVED = 1e-2
@@ -36,6 +37,7 @@ def cut(problem: Problem, observations: Observations, formulation: AbstractFormu
             "A fit expects observations at two times or more, but there is one; where the state is known at an earlier time t, "
             "begin there: observations.with_nothing_at(t)"
         )
+    problem = with_parts(problem, lambda p: p.events, Events.along(problem.events, observations.ts))
     # node states do not depend on the step
     layout = formulation.layout(observations.ts, np.inf)
     nodes = formulation.node_states(problem, observations, layout)
@@ -139,7 +141,8 @@ def frozen_steps(
     def one(s: int) -> TimeGrid:
         y0, first = jax.tree.map(lambda x: x[s], starts), float(ts[layout.nodes[s]])
         times = ts[np.unique(layout.index[s])]
-        return adaptive_grid(problem.system, y0, times, solver=solver, steps=steps, t0=first, args=problem.args)
+        given = {"args": problem.args, "events": problem.events}
+        return adaptive_grid(problem.system, y0, times, solver=solver, steps=steps, t0=first, **given)
 
     return stack_grids([one(s) for s in range(layout.segments)])
 
@@ -155,7 +158,7 @@ def inputs_of(problem: Problem, ts: np.ndarray) -> list[Course]:
 def laid_out(
     formulation: AbstractFormulation, at: Callable[[Array], Problem], theta: Array, ts: np.ndarray, dt: float
 ) -> Layout:
-    """Trajectories of a record, with constant steps that end at bends of inputs, whatever their unknown values.
+    """Trajectories of a record, with constant steps that end at events and at bends of inputs, whatever their unknown values.
 
     Steps do not end at knots that move with an unknown: the objective would have kinks there.
 
@@ -166,16 +169,16 @@ def laid_out(
     - `dt`: the largest step, in the system's time unit.
     """
     guess = at(theta)
-    here = inputs_of(guess, ts)
+    here, due = inputs_of(guess, ts), NO_BENDS if guess.events is None else guess.events.ends(ts)
     # without inputs, and with rates that do not read the time, nothing bends or jumps at any theta
     if not (here or reads_time(guess.system, guess.y0, guess.args)):
-        return formulation.layout(ts, dt, NO_BENDS)
+        return formulation.layout(ts, dt, due)
     moved = at(jax.device_put(np.asarray(theta) + _MOVED * np.random.default_rng(0).normal(size=theta.shape)))
     pairs = zip(here, inputs_of(moved, ts) if here else here, strict=True)
     fixed = [x for pair in pairs if np.array_equal(pair[0].knots, pair[1].knots) for x in pair]
     found = bends(ts, dt, fixed)
     beside = beside_jumps(moved.system, moved.y0, moved.args, np.union1d(ts, found))
-    return formulation.layout(ts, dt, np.union1d(found, beside))
+    return formulation.layout(ts, dt, np.union1d(np.union1d(found, beside), due))
 
 
 def constant_steps(
@@ -191,7 +194,7 @@ def constant_steps(
     """
     solver, dt = choose_steps([(problem.system, problem.y0)], dt, solver, MARGIN, problem.args)
     layout = lay_out(dt)
-    if layout.time_grid.frozen:
+    if layout.time_grid.frozen and reads_time(problem.system, problem.y0, problem.args):
         refuse_stages_beyond(solver)
     return solver, dt, layout
 

@@ -157,7 +157,7 @@ def finer_grid(functional: Functional, theta: Float[Array, " p"]) -> Functional:
 
     y0, nodes = jax.tree.map(state, (problem.y0, problem.nodes))
     observe = Compose((_Averaged(fine), problem.observe))
-    refined = Problem(fine, y0, observe, nodes, problem.args, initial=problem.initial)
+    refined = Problem(fine, y0, observe, nodes, problem.args, initial=problem.initial, events=problem.events)
     controls = Controls(()) if functional.controls.states.items else functional.controls
     finer = eqx.tree_at(lambda f: (f.problem, f.controls), functional, (refined, controls))
     if functional.steps is None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from pdefit._util.errors import PdefitError
-from pdefit.adjoints.base import AbstractReverse
+from pdefit.adjoints.base import AbstractReverse, demand_events
 from pdefit.integrate.loop.checkpoint_levels import CheckpointLevels
 from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_loop import TimesSizes, checkpoint, time_loop
@@ -118,6 +118,8 @@ class AbstractContinuous(AbstractReverse):
                 f"{type(self).__name__} steps a system and not its tangent, which Gauss-Newton products need; use "
                 f"adjoint=checkpointed"
             )
+        if stepper.events is not None:
+            demand_events(self)
         moving, fixed, still = split(stepper)
         flow = self._flow(still)
         loops = CheckpointLevels((grid.intervals,), (grid.length,), merged=True)

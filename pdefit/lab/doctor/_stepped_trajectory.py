@@ -84,7 +84,8 @@ class SteppedTrajectory(eqx.Module):
 
     def stepped(self, problem: Problem, carry: Carry, step: Steps) -> Carry:
         dtype = jax.tree.leaves(carry[0])[0].dtype
-        return self.functional.runner.stepper(problem)(step.t.astype(dtype), step.h.astype(dtype), carry)
+        stepper = self.functional.runner.stepper(problem).timed(self.functional.time_grid)
+        return stepper(step.t.astype(dtype), step.h.astype(dtype), carry)
 
     def misfit(self, problem: Problem, y: PyTree, step: Steps) -> Float[Array, ""]:
         def misfit(y: PyTree) -> Array:

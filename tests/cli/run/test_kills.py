@@ -51,6 +51,7 @@ ODE = (*STATES, "~controls.y0")
 WRONG = (*ODE, "stages=levenberg_marquardt", "times.stop=30", "controls.alpha.guess=1.4", "controls.beta.guess=1.5")
 FEW = ("starts.count=4", "starts.keep=2", "starts.factor=3")
 RIGHT = (*FEW, "starts=sobol")
+DOSES = "events=[{time: 1.3, state: prey, amount: 0.2}, {time: 3, state: predator, amount: 0.5, duration: 1.7}]"
 ADAPTIVE = tuple(word for word in ODE if not word.startswith(("dt=", "solver=")))
 ADAPTIVE += ("stages=levenberg_marquardt", "solver=bosh3", "dt=null", "steps=adaptive")
 ADAPTIVE += ("recordings={a: {twin: {system: {alpha: 0.6}}}, b: {}}",)
@@ -88,6 +89,7 @@ def _of(group: str, name: str) -> Kind:
 
 KINDS = {f"{group}={name}": _of(group, name) for group in OF for name in choices(group)} | {
     "windows": Kind((*WINDOWS, "~controls.y0")),
+    "doses": Kind((*ODE, "stages=levenberg_marquardt", DOSES)),
     "starts of recordings with adaptive steps": Kind(ADAPTIVE, RIGHT, "starts", ("starts", "state")),
     "members": Kind((*MANY, "data.path=FILE"), ("starts.count=2",), "members", ("state", "starts")),
     "posterior": Kind((*ANY, FIELD, "stages.main.max_iterations=6"), ("posterior={rank: 2, samples: 2}",)),

@@ -37,6 +37,8 @@ class Own(pdefit.instruments.AbstractObservationOperator):
         (Choices(adjoint=BACK, solver=pdefit.solvers.RKC()), "^$"),
         (Choices(adjoint=BACK, open_steps=True, solver=pdefit.solvers.RK4()), "^$"),
         (Choices(frozenset({"bootstrap"}), adjoint=BACK), "has no tangents"),
+        (Choices(adjoint=BACK, events=True), "^Backsolve solves the adjoint equation without events"),
+        (Choices(stages=(pdefit.Stage(pdefit.optimizers.Collocation()),), events=True), "expects a solution without events"),
         (Choices(frozenset({"bootstrap", "members"})), "^A bootstrap expects one fit; set members=null"),
         (Choices(frozenset({"profile", "members"})), "^Profiles expect one fit; set members=null"),
         (Choices(frozenset({"bootstrap", "recordings"}), "parametric"), "kind recordings, and no other"),
