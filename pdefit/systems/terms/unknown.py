@@ -15,7 +15,7 @@ from pdefit._util.errors import PdefitError, unknown
 from pdefit._util.trees import named_fields
 from pdefit.data.observations import Observations
 from pdefit.systems.capabilities import AbstractMechanical
-from pdefit.systems.linear_operators import AbstractSplit
+from pdefit.systems.linear_operators import AbstractDiagonal, AbstractSplit
 from pdefit.systems.system import AbstractSystem, parameter
 from pdefit.systems.terms.base import AbstractTerm
 
@@ -134,11 +134,22 @@ def _extended(known: type[AbstractSystem], declared: tuple[tuple[str, str], ...]
             [r + change[n].astype(r.dtype) if n in change else r for n, r in zip(names, leaves, strict=True)]
         )
 
+    def plain(self: Any) -> Any:
+        # the methods of the known class may call each other, and a term would count twice
+        new = object.__new__(known)
+        for name in known.__dataclass_fields__:
+            object.__setattr__(new, name, getattr(self, name))
+        return new
+
     def vector_field(self: Any, t: Array, y: PyTree, args: PyTree) -> PyTree:
-        return added(self, t, y, known.vector_field(self, t, y, args))
+        return added(self, t, y, plain(self).vector_field(t, y, args))
 
     def explicit(self: Any, t: Array, y: PyTree, args: PyTree) -> PyTree:
-        return added(self, t, y, getattr(known, "explicit")(self, t, y, args))  # noqa: B009
+        return added(self, t, y, plain(self).explicit(t, y, args))
+
+    def explicit_modes(self: Any, t: Array, y: PyTree, args: PyTree) -> PyTree:
+        more = self.to_modes(added(self, t, y, jax.tree.map(jnp.zeros_like, y)))
+        return jax.tree.map(lambda m, x: m + x.astype(m.dtype), plain(self).explicit_modes(t, y, args), more)
 
     body: dict[str, Any] = {
         parameter_of(f): parameter(unit=unit, doc=f"unknown rate of {f}", default=None) for f, unit in declared
@@ -151,4 +162,6 @@ def _extended(known: type[AbstractSystem], declared: tuple[tuple[str, str], ...]
     }
     if issubclass(known, AbstractSplit):
         body["explicit"] = explicit
+    if issubclass(known, AbstractDiagonal):
+        body["explicit_modes"] = explicit_modes
     return types.new_class(known.__name__, (known,), {}, lambda namespace: namespace.update(body))

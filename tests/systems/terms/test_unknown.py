@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from pdefit_classics.korteweg_de_vries import KortewegDeVries
 from pdefit_particles import Gravity
 from pdefit_populations import LotkaVolterra
 from pdefit_reaction import FisherKPP
@@ -101,6 +102,23 @@ def test_splits_take_the_term_explicitly():
         one, two = (getattr(s, method)(jnp.asarray(0.0), y, None).u for s in (known, made))
         np.testing.assert_allclose(one, two, atol=1e-14)
     assert made.coords().keys() == known.coords().keys()
+
+
+def test_a_spectral_system_takes_the_term_once_with_every_solver():
+    rest = KortewegDeVries(pdefit.FourierGrid((16,), (2.0,), (-1.0,)), 1.0, 0.0025)
+    y = rest.init(None)
+    made = pdefit.with_unknown(rest, {"u": pdefit.terms.Formula("2 * cos(u)", ("u",))})
+    t = jnp.asarray(0.0)
+    for method in ("vector_field", "explicit"):
+        one, two = (getattr(s, method)(t, y, None).u for s in (rest, made))
+        np.testing.assert_allclose(two, one + 2 * jnp.cos(y.u), rtol=1e-13, atol=1e-12)
+    one, two = (s.explicit_modes(t, y, None).u for s in (rest, made))
+    np.testing.assert_allclose(rest.grid.from_modes(two - one), 2 * jnp.cos(y.u), atol=1e-12)
+    # the mean of u grows by 2 in one unit of time
+    level = pdefit.with_unknown(rest, {"u": pdefit.terms.Formula("2", ("u",))})
+    for solver in (pdefit.solvers.ETDRK4(), pdefit.solvers.RK4()):
+        end = pdefit.solve(level, y, np.array([0.0, 0.01]), solver=solver, dt=1e-4).u[-1]
+        np.testing.assert_allclose(jnp.mean(end) - jnp.mean(y.u), 0.02, rtol=1e-9)
 
 
 def test_what_cannot_be_is_refused():
