@@ -52,6 +52,7 @@ class NoiseSettings:
 # noise that has a name
 NAMED: dict[str, dict[str, Any]] = {
     "poisson": {"gain": 1.0},
+    "negative_binomial": {"gain": 1.0, "relative": AUTOMATIC},
     "proportional": {"constant": AUTOMATIC, "relative": AUTOMATIC},
     "log_normal": {"log_normal": AUTOMATIC},
 }

@@ -17,7 +17,7 @@ from pdefit.inverse.fit.likelihoods import PredictedVariance
 from pdefit.systems.initial import AbstractInitial
 
 _SIGMA = Expected(
-    "an entry for each variable, e.g. {u: 0.05}, or `auto`, `poisson`, `proportional` or `log_normal` for all",
+    f"an entry for each variable, e.g. {{u: 0.05}}, or one of {', '.join((AUTOMATIC, *NAMED))} for all",
     lambda x: isinstance(x, Mapping) or (is_text(x) and x in (AUTOMATIC, *NAMED)),
 )
 _NOISE = Expected("a fraction of each variable's range, e.g. 0.02", lambda x: is_number(x) and x >= 0, float)
@@ -89,8 +89,8 @@ class DataSettings(DataSource):
     - `sigma`: by field the standard deviation of its noise in the field's declared unit, or the name of a variable that
       holds it; `auto` estimates it. `{value: 0.05, certain: true}` says that it is known to better than a percent.
       Noise that follows the prediction is `poisson` (counts), `proportional`, or `{constant: 2, gain: 0.5, relative:
-      auto}` with the parts of the variance constant^2 + gain * m + (relative * m)^2. `{gain: 1, relative: auto}` is the
-      variance of the negative binomial, for counts that scatter by more than Poisson's law. `log_normal`, or
+      auto}` with the parts of the variance constant^2 + gain * m + (relative * m)^2. `negative_binomial` is `{gain: 1,
+      relative: auto}`, for counts that scatter by more than Poisson's law. `log_normal`, or
       `{log_normal: 0.1}`, compares logarithms. For several variables without a sigma, one sigma each is estimated from
       residuals.
     - `noise`: Gaussian noise that is added, drawn with `seed`, as a fraction of each variable's range; its variance is

@@ -18,8 +18,7 @@ _FIRST, _DECADES = 0.05, 4.0
 class PredictedVariance:
     """The variance constant^2 + gain * m + (relative * m)^2 of a measured value whose expected value is m.
 
-    For counts (`Poisson`) and for noise that grows with the signal (`Proportional`). With a gain of 1 it is the
-    variance m + m^2 / k of the negative binomial, for overdispersed counts, with k = 1 / relative^2. Not for noise of
+    For counts (`Poisson`, `NegativeBinomial`) and for noise that grows with the signal (`Proportional`). Not for noise of
     constant size, which is sigma; nor for multiplicative noise with a normal logarithm.
 
     **Arguments:**
@@ -134,6 +133,23 @@ def Poisson(gain: float = 1.0, constant: float = 0.0) -> PredictedVariance:
     Source: J. Nelder, R. Wedderburn (1972), doi:10.2307/2344614.
     """
     return PredictedVariance(constant=constant, gain=gain)
+
+
+def NegativeBinomial(k: float | None = None) -> PredictedVariance:
+    """The variance m + m^2 / k of overdispersed counts with the expected value m.
+
+    For cases, animals and reads, which come in clusters. The fit follows the mean and the variance of this law, and not
+    its probabilities.
+
+    **Arguments:**
+
+    - `k`: the size parameter of the negative binomial; None (the default) estimates it.
+
+    Source: J. O. Lloyd-Smith (2007), doi:10.1371/journal.pone.0000180.
+    """
+    if k is not None and not k > 0:
+        raise PdefitError(f"NegativeBinomial expects k above 0, but got {k:g}; leave it out to estimate it")
+    return PredictedVariance(gain=1.0, relative=None if k is None else k**-0.5)
 
 
 def Proportional(relative: float | None = None, constant: float | None = None) -> PredictedVariance:

@@ -9,6 +9,7 @@ from scipy import optimize, stats
 
 import pdefit
 from pdefit._util.errors import PdefitError
+from pdefit.cli.config._noise import NAMED
 
 LOG = pdefit.transforms.Log()
 LM = pdefit.optimizers.LevenbergMarquardt(tolerance=1e-8)
@@ -91,3 +92,18 @@ def test_counts_with_a_relative_part_are_the_negative_binomial(k):
         counts = np.random.default_rng(1).negative_binomial(k, k / (k + many))
         found = pdefit.likelihoods.PredictedVariance(gain=1.0, relative=None).estimated(many, counts - many, 0)
         assert found.relative is not None and 1 / found.relative**2 == pytest.approx(k, rel=0.1)
+
+
+def test_the_negative_binomial_has_its_name():
+    k, given, few = 4.0, pdefit.likelihoods.NegativeBinomial(4.0), np.array([1.0, 30.0])
+    np.testing.assert_allclose(given.sigma(few) ** 2, few + few**2 / k)
+    assert NAMED["negative_binomial"] == {"gain": 1.0, "relative": "auto"}
+    assert pdefit.likelihoods.NegativeBinomial().is_estimated and not given.is_estimated
+    # scipy's law has this variance, and its scatter gives k back
+    rng = np.random.default_rng(0)
+    means = np.linspace(20.0, 60.0, 4000)
+    counts = stats.nbinom(k, k / (k + means)).rvs(random_state=rng)
+    found = pdefit.likelihoods.NegativeBinomial().estimated(means, counts - means, 0)
+    np.testing.assert_allclose(found.relative**-2, k, rtol=0.05)
+    with pytest.raises(pdefit.PdefitError, match="expects k above 0"):
+        pdefit.likelihoods.NegativeBinomial(0.0)
