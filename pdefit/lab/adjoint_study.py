@@ -185,6 +185,7 @@ def _candidates(functional: Functional) -> list[_Candidate]:
     candidates = [
         _Candidate("store-all", "adjoint=store_all", StoreAll()),
         _Candidate("checkpointed", "adjoint=checkpointed", Checkpointed()),
+        _Candidate("two levels", "adjoint=checkpointed adjoint.levels=2", Checkpointed(levels=2)),
         _Candidate("three levels", "adjoint=checkpointed adjoint.levels=3", Checkpointed(levels=3)),
         _Candidate("interpolating", "adjoint=interpolating", Interpolating()),
         _Candidate("backsolve", "adjoint=backsolve", Backsolve(), _reconstruction),

@@ -117,7 +117,7 @@ class Stack(eqx.Module):
         - `first`: one of the objectives.
         - `own`: as in `Stack`.
         """
-        first = _stacked(first)
+        first, own = _stacked(first), _stacked(own)
         common = jax.tree.map(lambda x, shared: shared if x is None else None, own, first, is_leaf=_is_none)
         return Stack(common, own)
 

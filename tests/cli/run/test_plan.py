@@ -28,7 +28,7 @@ def test_a_plan_says_what_an_evaluation_takes(pdefit_inside, tmp_path):
     assert code == 0
     found = json.loads((tmp_path / "run" / "plan.json").read_text())
     cost = found["evaluation"]
-    assert cost["driver"] == "traced" and cost["schedule"].startswith("two-level") and cost["schedule"] in out
+    assert cost["driver"] == "traced" and cost["schedule"].startswith("store-all") and cost["schedule"] in out
     assert cost["planned_bytes"] == cost["stored_states"] * cost["state_bytes"] + cost["working_bytes"]
     assert cost["state_bytes"] == 80 * 8 and cost["recompute_factor"] == 3
     assert 0 < cost["seconds_forward"] < cost["seconds"]
