@@ -26,8 +26,8 @@ _GROWN = 2.0
 # the times that a step is halved where the model blows up at the guess
 _HALVINGS = 4
 # constant steps are halved until half of them moves the residuals of a finished fit by less than this part of their noise,
-# so many times at most, after so many fits at most
-COARSE, _MOST_FINER, _MOST_REFINED = 0.03, 8, 6
+# so many times at most, after so many fits at most, up to so many steps of which each takes about a microsecond
+COARSE, _MOST_FINER, _MOST_REFINED, _MOST_STEPS = 0.03, 8, 6, 1_000_000
 # constant steps are looked at after each of the first evaluations, then less often: a look takes milliseconds
 _OFTEN, _SELDOM = 16, 8
 
@@ -84,17 +84,19 @@ class StepWatch:
         if not (functional.small and is_open(functional)) or self.refined == _MOST_REFINED:
             return functional, ""
         finer, then, changes = functional, kinds(on_one_device(PARTS(functional, theta))), list[float]()
-        while len(changes) <= _MOST_FINER and (not changes or changes[-1] > COARSE):
+        while finer.time_grid.steps <= _MOST_STEPS and len(changes) <= _MOST_FINER:
             finer, now = finer.each(halved, theta)[0], then
             then = kinds(on_one_device(PARTS(finer, theta)))
             changes.append(moved_by(now, then))
-        if len(changes) == 1:
+            if changes[-1] <= COARSE:
+                break
+        if not changes or changes[0] <= COARSE:
             return functional, ""
         self.refined += 1
         what = f"half the step would move the residuals by {changes[0]:.2g} of their noise"
         if changes[-1] > COARSE:
             self.refined = _MOST_REFINED
-            cause = f"even the {2**_MOST_FINER}th part of it by {changes[-1]:.2g}: something happens within a step"
+            cause = f"1/{2 ** len(changes)} of it by {changes[-1]:.2g}: something happens within a step"
             return functional, f"{what}, {cause}; use steps=adaptive, or state its time"
         return self._with(functional, functional.dt / 2 ** (len(changes) - 1), what)
 
