@@ -259,7 +259,8 @@ class MemberRun:
             self.now.converged[[e for e in moved if self.watches[e].due]] = False
         else:
             changed = _NONE
-        changed = np.union1d(changed, self._refine(rows[self.now.ended[rows] & self._left[rows]])).astype(int)
+        finer = self._refine(rows[self.now.ended[rows]])
+        self.now.used[finer], changed = 0, np.union1d(changed, finer).astype(int)
         self.now.ended[changed] = self.now.converged[changed] = False
         return changed
 
@@ -270,12 +271,11 @@ class MemberRun:
         finer = self.members.halved()
         now, then = (self.evaluated(_batch.observed, rows, some.by_count()) for some in (self.members, finer))
         each = ([[x[k] for x in residuals] for residuals in (now, then)] for k in range(rows.size))
-        self.members, changed = self.members.restepped(rows[[moved_by(*e) > COARSE for e in each]], self._finer_steps)
+        coarse, at = rows[[moved_by(*pair) > COARSE for pair in each]], self.now.theta
+        self.members, changed = self.members.restepped(
+            coarse, lambda e, one: self.watches[e].finer(one, jnp.asarray(at[e]))[0]
+        )
         return changed
-
-    def _finer_steps(self, e: int, one: AbstractObjective) -> AbstractObjective:
-        """A member with constant steps that are small enough at its point."""
-        return self.watches[e].finer(one, jnp.asarray(self.now.theta[e]))[0]
 
     @property
     def _left(self) -> Bool[np.ndarray, " E"]:
