@@ -27,7 +27,7 @@ _GROWN = 2.0
 _HALVINGS = 4
 # constant steps are halved until half of them moves the residuals of a finished fit by less than this part of their noise,
 # so many times at most, after so many fits at most, up to so many steps of which each takes about a microsecond
-COARSE, _MOST_FINER, _MOST_REFINED, _MOST_STEPS = 0.03, 8, 6, 1_000_000
+_COARSE, _MOST_FINER, _MOST_REFINED, _MOST_STEPS = 0.03, 8, 6, 1_000_000
 # constant steps are looked at after each of the first evaluations, then less often: a look takes milliseconds
 _OFTEN, _SELDOM = 16, 8
 
@@ -87,14 +87,14 @@ class StepWatch:
         while finer.time_grid.steps <= _MOST_STEPS and len(changes) <= _MOST_FINER:
             finer, now = finer.each(halved, theta)[0], then
             then = kinds(on_one_device(PARTS(finer, theta)))
-            changes.append(moved_by(now, then))
-            if changes[-1] <= COARSE:
+            changes.append(_moved_by(now, then))
+            if changes[-1] <= _COARSE:
                 break
-        if not changes or changes[0] <= COARSE:
+        if not changes or changes[0] <= _COARSE:
             return functional, ""
         self.refined += 1
         what = f"half the step would move the residuals by {changes[0]:.2g} of their noise"
-        if changes[-1] > COARSE:
+        if changes[-1] > _COARSE:
             self.refined = _MOST_REFINED
             cause = f"1/{2 ** len(changes)} of it by {changes[-1]:.2g}: something happens within a step"
             return functional, f"{what}, {cause}; use steps=adaptive, or state its time"
@@ -221,7 +221,15 @@ class StepWatch:
         return functional.with_time_grid(saved_grid(arrays, functional.time_grid))
 
 
-def moved_by(now: Sequence[np.ndarray], then: Sequence[np.ndarray]) -> float:
+def are_coarse(now: Sequence[np.ndarray], then: Sequence[np.ndarray]) -> list[bool]:
+    """Mask of members whose steps are too large, since half the step moves their residuals.
+
+    **Arguments:** `now`, `then`: residuals of several kinds with present and with half steps, each (E, ...).
+    """
+    return [_moved_by([x[e] for x in now], [x[e] for x in then]) > _COARSE for e in range(len(now[0]))]
+
+
+def _moved_by(now: Sequence[np.ndarray], then: Sequence[np.ndarray]) -> float:
     """Norm by which residuals move in parts of their noise; 0 if they are not finite, since no step is then known to suit.
 
     **Arguments:** `now`, `then`: residuals of several kinds, with the present and with other steps.

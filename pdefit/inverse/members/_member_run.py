@@ -14,7 +14,7 @@ from pdefit._util.packed_state import pack, unpack
 from pdefit._util.run_state import RunState
 from pdefit.integrate.loop.batch import AbstractBatch, Devices, Vmap, on_one_device
 from pdefit.inverse.fit.compiled_loop import Carry
-from pdefit.inverse.fit.renew_steps import COARSE, StepWatch, are_due, moved_by, saved_grid
+from pdefit.inverse.fit.renew_steps import StepWatch, are_coarse, are_due, saved_grid
 from pdefit.inverse.fit.stages import Stage, keeps, prepared, prepares
 from pdefit.inverse.members import _batch
 from pdefit.inverse.members.member_state import MemberProgress, Now
@@ -270,11 +270,8 @@ class MemberRun:
             return _NONE
         finer = self.members.halved()
         now, then = (self.evaluated(_batch.observed, rows, some.by_count()) for some in (self.members, finer))
-        each = ([[x[k] for x in residuals] for residuals in (now, then)] for k in range(rows.size))
-        coarse, at = rows[[moved_by(*pair) > COARSE for pair in each]], self.now.theta
-        self.members, changed = self.members.restepped(
-            coarse, lambda e, one: self.watches[e].finer(one, jnp.asarray(at[e]))[0]
-        )
+        coarse, at = rows[are_coarse(now, then)], jnp.asarray(self.now.theta)
+        self.members, changed = self.members.restepped(coarse, lambda e, one: self.watches[e].finer(one, at[e])[0])
         return changed
 
     @property
