@@ -1,6 +1,7 @@
 """The largest Lyapunov exponent: the rate at which neighbouring trajectories separate."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import diffrax
@@ -20,6 +21,7 @@ from pdefit.integrate.loop.stepper import Stepper
 from pdefit.integrate.loop.time_grid import TimeGrid
 from pdefit.integrate.loop.time_loop import stepped
 from pdefit.systems.capabilities import AbstractConstrained
+from pdefit.systems.events import Event, Events
 from pdefit.systems.system import AbstractSystem
 
 # number of blocks of intervals, whose exponents give the standard error
@@ -76,6 +78,7 @@ def lyapunov(
     dt: float | None = None,
     steps: Adaptive | None = None,
     args: PyTree = None,
+    events: Sequence[Event] | Events | None = None,
     key: PRNGKeyArray | None = None,
 ) -> LyapunovResult:
     """The largest Lyapunov exponent: the mean growth rate of a tangent along a trajectory.
@@ -98,6 +101,7 @@ def lyapunov(
     - `dt`: the largest time step, in the system's time unit (default: 0.8 of the stable step).
     - `steps`: adaptive steps, in place of `dt`.
     - `args`: exogenous inputs of the equations.
+    - `events`: doses, infusions and resets; earlier ones do not count.
     - `key`: draws the first tangent (default: a fixed key, so that results repeat).
 
     Source: G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn, Meccanica 15:9 (1980), doi:10.1007/BF02128236.
@@ -107,7 +111,7 @@ def lyapunov(
         raise PdefitError(
             f"A Lyapunov exponent expects {_FEWEST + 1} times or more, but got {ts.size}; give more times"
         )
-    numerics = choose_numerics([(system, y0)], solver, dt, steps, args)
+    numerics = choose_numerics([(system, y0)], solver, dt, steps, args, Events.of(events))
     grid = numerics.grid(system, y0, ts, float(ts[0]))
     tangent = _random(y0, jax.random.key(0) if key is None else key)
     if isinstance(system, AbstractConstrained):

@@ -91,3 +91,11 @@ def test_a_tangent_that_dies_ends_at_minus_infinity():
 def test_too_few_times_are_refused():
     with pytest.raises(pdefit.PdefitError, match="expects 4 times or more, but got 3"):
         pdefit.lyapunov(Decay(k=1.0), State(jnp.ones(3)), [0.0, 1.0, 2.0], dt=0.1)
+
+
+def test_a_dose_moves_the_state_and_no_tangent_and_a_reset_ends_it():
+    ts, start = np.linspace(0.0, 8.0, 17), Decay(k=0.3).init(None)
+    dose, reset = pdefit.Event(2.25, "u", amount=5.0), pdefit.Event(3.0, "u", set=1.0)
+    found = pdefit.lyapunov(Decay(k=0.3), start, ts, dt=0.05, events=[dose])
+    np.testing.assert_allclose(found.exponent, -0.3, rtol=1e-6)
+    assert pdefit.lyapunov(Decay(k=0.3), start, ts, dt=0.05, events=[reset]).exponent == -np.inf
