@@ -117,7 +117,7 @@ def _one(node: Mapping[str, Any], key: str, name: str, changes: Any, number: int
         if section not in SECTIONS:
             raise unknown(f"section of {key}.{name}", str(section), SECTIONS)
     one = {**merged(node, changes), "recordings": "", "members": "", "seed": node["seed"] + number}
-    if _holds_recordings(one["data"]):
+    if _holds_recordings(one.get("data")):
         raise PdefitError(f"{key}.{name} expects data.select={{recording: NAME}}, one of those in data.long.recording")
     if one["twin"] is None or "seed" in (changes.get("twin") or {}):
         return one

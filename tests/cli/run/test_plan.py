@@ -30,7 +30,7 @@ def test_a_plan_says_what_an_evaluation_takes(pdefit_inside, tmp_path):
     cost = found["evaluation"]
     assert cost["driver"] == "traced" and cost["schedule"].startswith("store-all") and cost["schedule"] in out
     assert cost["planned_bytes"] == cost["stored_states"] * cost["state_bytes"] + cost["working_bytes"]
-    assert cost["state_bytes"] == 80 * 8 and cost["recompute_factor"] == 3
+    assert cost["state_bytes"] == 80 * 8 and cost["recompute_factor"] == 2
     assert 0 < cost["seconds_forward"] < cost["seconds"]
     assert found["most_seconds"] == pytest.approx(found["most_evaluations"] * cost["seconds"])
     assert found["steps"]["decided_by"] == "D" and 0.1 < found["steps"]["share"] < 0.6 and not found["steps"]["given"]
