@@ -13,7 +13,7 @@ from pdefit._util.errors import PdefitError, with_space
 from pdefit.integrate.loop.batch import on_one_device
 from pdefit.integrate.loop.stable_step import MARGIN, steps_for
 from pdefit.integrate.loop.time_grid import TimeGrid
-from pdefit.inverse.fit.unstable_steps import halved, is_open, share_of_limit, stable_step, suits
+from pdefit.inverse.fit.unstable_steps import is_open, share_of_limit, stable_step, suits
 from pdefit.inverse.objective.abstract import AbstractObjective, Objective
 from pdefit.inverse.objective.compiled import PARTS, kinds, squares, value_of
 from pdefit.inverse.objective.variants import is_adaptive, stepped, with_dt
@@ -85,7 +85,7 @@ class StepWatch:
             return functional, ""
         finer, then, changes = functional, kinds(on_one_device(PARTS(functional, theta))), list[float]()
         while finer.time_grid.steps <= _MOST_STEPS and len(changes) <= _MOST_FINER:
-            finer, now = finer.each(halved, theta)[0], then
+            finer, now = finer.with_time_grid(finer.time_grid.halved()), then
             then = kinds(on_one_device(PARTS(finer, theta)))
             changes.append(_moved_by(now, then))
             if changes[-1] <= _COARSE:

@@ -42,6 +42,9 @@ def stable_step(objective: AbstractObjective, theta: Float[Array, " p"]) -> floa
 
 def share_of_limit(objective: AbstractObjective, theta: Float[Array, " p"]) -> float:
     """Ratio of the step to its stability limit at theta, the largest of all recordings; 0 without a limit."""
+    # the problems of many recordings take milliseconds
+    if not isinstance(objective.problem.system, AbstractStable):
+        return 0.0
     reach, shares = real_stability(objective.runner.solver) / 2, [0.0]
     for problem, dt in objective.problems_and_steps(theta):
         stable = stated_step([(problem.system, problem.y0)])
