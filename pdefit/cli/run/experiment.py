@@ -1,6 +1,7 @@
 """The record of an experiment: observations, objective and stages of a fit."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -83,7 +84,7 @@ class Experiment:
         """Every recording by name; a single recording has an empty name."""
         return dict(self.recordings) or {"": self}
 
-    @property
+    @functools.cached_property
     def first(self) -> Functional:
         """The functional of the only, or the first, recording."""
         return self.functional.parts(self.functional.theta0)[0][0]
