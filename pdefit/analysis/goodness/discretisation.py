@@ -11,7 +11,6 @@ from jaxtyping import Array
 
 from pdefit._util.errors import PdefitError
 from pdefit.inverse.fit.result import Fit
-from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.abstract import AbstractObjective
 from pdefit.inverse.objective.functional import Functional
 from pdefit.inverse.uncertainty.control_values import moved
@@ -27,7 +26,7 @@ _CHEAP, _SHARE = 2e7, 0.1
 
 def finer_step(functional: Functional, theta: Array) -> Functional:
     """The functional with every step halved; adaptive steps are halved too, not chosen anew."""
-    half = halved(functional, theta)[0]
+    half = functional.halved()
     return eqx.tree_at(lambda f: (f.dt, f.steps), half, (functional.dt / 2, None), is_leaf=lambda x: x is None)
 
 

@@ -13,7 +13,6 @@ from pdefit.inverse.certify._scaled_residuals import Residuals, norm
 from pdefit.inverse.certify._sketch import Sketch
 from pdefit.inverse.certify._taylor import Differences, Line, differences
 from pdefit.inverse.certify.direction import direction
-from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.systems.time_series import kinked
 
 # The largest relative error of a tangent against differences. More passes only where measured round-off is larger, and
@@ -138,7 +137,7 @@ def of_steps(residuals: Residuals, v: Array, tangent: Sketch) -> float:
 
 def _at_half_the_step(residuals: Residuals, v: Array) -> np.ndarray:
     """Scaled tangent along v of the objective with half the steps."""
-    finer, theta = residuals.objective.each(halved, residuals.theta)
+    finer, theta = residuals.objective.halved(), residuals.theta
     pushed = residuals.source.push(finer, theta, v)
     assert pushed is not None
     return pushed[1].scaled(residuals.sizes)

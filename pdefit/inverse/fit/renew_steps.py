@@ -85,7 +85,7 @@ class StepWatch:
             return functional, ""
         finer, then, changes = functional, kinds(on_one_device(PARTS(functional, theta))), list[float]()
         while finer.time_grid.steps <= _MOST_STEPS and len(changes) <= _MOST_FINER:
-            finer, now = finer.with_time_grid(finer.time_grid.halved()), then
+            finer, now = finer.halved(), then
             then = kinds(on_one_device(PARTS(finer, theta)))
             changes.append(_moved_by(now, then))
             if changes[-1] <= _COARSE:

@@ -226,7 +226,7 @@ def explain_growth(
 
     **Errors:** PdefitError that names the step, if half the step changes the growth.
     """
-    finer = float(watched(functional.each(halved, theta)[0], theta)[2])
+    finer = float(watched(functional.halved(), theta)[2])
     unit = with_space(functional.problem.system.time_unit)
     if not (math.isfinite(growth) or math.isfinite(finer)):
         raise PdefitError(
@@ -247,11 +247,6 @@ def explain_growth(
         f"the adjoint grows by {growth:.0e} over the record, whatever the step: the end hardly tells of the beginning; "
         f"cut the record into shorter segments (formulation=segments)"
     )
-
-
-def halved(functional: Functional, theta: Array) -> tuple[Functional, Array]:
-    """The functional with every step halved, and the same point."""
-    return functional.with_time_grid(functional.layout.time_grid.halved()), theta
 
 
 def _decades(growth: float) -> float:

@@ -42,8 +42,7 @@ def fit_members(
     ones do not delay all. A member whose model blows up at its start is left out.
 
     Each member has its own steps, renewed as in a single fit: adaptive steps, and constant steps that were left open.
-    All are padded to the member with the most steps. The number of stages for a given step
-    is fixed.
+    All are padded to the member with the most steps. The number of stages for a given step is fixed.
 
     **Arguments:**
 

@@ -119,6 +119,10 @@ class AbstractObjective(eqx.Module, AbstractEvaluated):
     def with_time_grid(self: Self, grid: TimeGrid) -> Self:
         """The objective with other steps for the same trajectories."""
 
+    def halved(self: Self) -> Self:
+        """The objective with every step halved."""
+        return self.with_time_grid(self.time_grid.halved())
+
     @abc.abstractmethod
     def by_count(self: Self) -> Self:
         """The objective for programs that run forward only: one program for any step, number of steps and adjoint."""

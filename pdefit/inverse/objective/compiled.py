@@ -25,7 +25,7 @@ class ForwardProgram:
     **Arguments:** `function`: the function of an objective and theta.
     """
 
-    # the last objective, and its form in programs
+    # the last small objective, and its form in programs
     _last: tuple[AbstractObjective, AbstractObjective] | None = None
 
     def __init__(self, function: Callable):
@@ -41,10 +41,11 @@ class ForwardProgram:
     @staticmethod
     def form(functional: AbstractObjective, theta: Array | np.ndarray) -> AbstractObjective:
         """The objective as the compiled program takes it."""
-        if is_traced((functional, theta)):
+        # a large one is not held, since its checkpoints are freed with it
+        if is_traced((functional, theta)) or not functional.small:
             return functional
         if ForwardProgram._last is None or ForwardProgram._last[0] is not functional:
-            ForwardProgram._last = functional, functional.by_count() if functional.small else functional
+            ForwardProgram._last = functional, functional.by_count()
         return ForwardProgram._last[1]
 
 

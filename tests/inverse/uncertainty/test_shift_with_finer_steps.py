@@ -14,7 +14,6 @@ from small_systems import Decay
 
 import pdefit
 from pdefit.inverse.controls.theta import Controls
-from pdefit.inverse.fit.unstable_steps import halved
 from pdefit.inverse.objective.compiled import weighted
 from pdefit.inverse.uncertainty.shift_with_finer_steps import finer_grid, first_order_shift, residual_changes
 
@@ -45,7 +44,7 @@ def decay(**options):
 def test_half_the_step():
     free = {"k": pdefit.transforms.Log(), "nodes": {"u": pdefit.transforms.Identity()}}
     functional, theta, known = fitted(decay(controls=free, formulation=pdefit.formulations.Segments(1.0)))
-    finer = halved(functional, theta)[0]
+    finer = functional.halved()
     changes = residual_changes(finer, theta, [weighted(functional, theta)])
     shift = first_order_shift(functional, finer, theta, known, changes)
     expected = shift_of_a_fit(finer, theta, known)
